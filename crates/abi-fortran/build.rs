@@ -1,5 +1,5 @@
-//! How `libmpi_fortran.so.1` is linked: it needs `libmpi_abi.so.1`, which cargo builds on its own. In its place stands a library
-//! with that name and nothing in it. Likewise `libmpifort.so.12`, which needs `libmpi.so.12`.
+//! How `libmpi_fortran.so.1` is linked: it needs `libmpi_abi.so.1`, which cargo builds on its own. An empty library of that name
+//! is linked in its place. The same holds for `libmpifort.so.12`, which needs `libmpi.so.12`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,13 +23,13 @@ fn main() {
     assert!(made.success(), "cc cannot link a shared library: {made}");
     let path = format!("-L{}", folder.display());
     for argument in [
-        // The name that programs ask for.
+        // The name under which programs look for the library.
         &format!("-Wl,-soname,{name}"),
-        // Names of one procedure jump to our own code, whoever else defines one.
+        // Names of one procedure jump to our own code, whichever other library defines one.
         "-Wl,-Bsymbolic-functions",
         &path,
         "-Wl,--no-as-needed,-lneeded,--as-needed",
-        // That library stands beside this one.
+        // The needed library is in the same folder as this one.
         "-Wl,-rpath,$ORIGIN",
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");

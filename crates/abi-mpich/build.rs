@@ -3,13 +3,13 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     for argument in [
-        // The name that programs ask for.
+        // The name under which programs look for the library.
         "-Wl,-soname,libmpi.so.12",
-        // `MPI_X` jumps to our own `PMPI_X`, whoever else defines one.
+        // `MPI_X` jumps to our own `PMPI_X`, whichever other library defines one.
         "-Wl,-Bsymbolic-functions",
-        // The library that it loads stays, too.
+        // The library that this one loads stays loaded as well.
         "-Wl,-z,nodelete",
-        // That library stands beside this one.
+        // `libmpi_abi.so.1` is in the same folder as this library.
         "-Wl,-rpath,$ORIGIN",
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");

@@ -1,10 +1,10 @@
-//! A rank that is sent more than it takes.
+//! A rank that receives messages faster than it takes them.
 
 use weft_tests::sanitizer::most_ranks;
 use weft_tests::{build, mpiexec};
 
-/// All others send thousands of messages to a rank that sleeps, then only probes, then takes the oldest
-/// ones last. `floods.c` looks at each.
+/// All others send thousands of messages to a rank that first sleeps, then only probes, then takes the oldest
+/// ones last. `floods.c` checks each message.
 #[test]
 fn a_flooded_rank_gets_everything_in_order() {
     let program = build("tests/attacks/flood.c", &[]);

@@ -1,8 +1,8 @@
 //! Attacks on running jobs: ranks that are killed or stopped at any moment, a rank that is flooded, threads
-//! that race. Whatever happens, what arrives is what was sent, nothing hangs, and nothing is left.
+//! that race. Whatever happens, data arrive as they were sent, nothing hangs, and no process or file is left.
 //!
-//! What an attack does follows from its seed. `WEFT_SEEDS=1000` plays more of them than usual, `WEFT_SEED=7`
-//! a single one again; `cargo xtask test --long` plays many.
+//! The seed of an attack determines what it does. `WEFT_SEEDS=1000` runs more of them than usual,
+//! `WEFT_SEED=7` repeats a single one; `cargo xtask test --long` runs many.
 
 #![allow(missing_docs)]
 
@@ -13,7 +13,7 @@ mod floods;
 mod races;
 mod signals;
 
-/// Has a panic name the seed that it happened with, and how to play it again.
+/// Makes a panic print the seed at which it happened, and how to repeat it.
 struct Playing {
     test: &'static str,
     seed: u64,

@@ -1,6 +1,6 @@
 /* Many threads, each with a thread of another rank, do what MPI allows them to do at once: sends of all
  * kinds, probes, matched probes, cancellations that race with what they cancel, communicators that are made
- * and freed. What each pair does next follows from the seed, and every byte is looked at. */
+ * and freed. The seed determines what each pair does next, and every byte is checked. */
 #include "../programs/check.h"
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-//! Threads that do everything at once.
+//! Threads that do everything at the same time.
 
 use weft_tests::sanitizer::most_ranks;
 use weft_tests::{build, mpiexec, seeds};
@@ -8,7 +8,7 @@ use crate::Playing;
 #[test]
 fn threads_that_race_keep_their_data_apart() {
     let program = build("tests/attacks/races.c", &["-pthread"]);
-    // Threads, rounds: watched programs are slower.
+    // Threads, rounds: programs under a sanitizer are slower.
     let (threads, rounds) = match most_ranks() {
         u32::MAX => ("12", "40"),
         _ => ("6", "10"),

@@ -18,10 +18,10 @@ use crate::harness::{Job, Running, signal};
 /// Pairs of ranks exchange data; see `traffic.c`.
 const RANKS: u32 = 6;
 
-/// Milliseconds within which the signals of one job are sent: about as long as it runs.
+/// The signals of one job are sent within this time, in milliseconds: about as long as the job runs.
 const SPAN: u64 = 120;
 
-/// The processes of the ranks that are there by now.
+/// The processes of the ranks that exist by now.
 fn processes(job: &Running) -> BTreeMap<u32, u32> {
     let rank = |id: &u32| -> Option<u32> {
         let environment = fs::read(format!("/proc/{id}/environ")).ok()?;
@@ -33,7 +33,7 @@ fn processes(job: &Running) -> BTreeMap<u32, u32> {
     ids.filter_map(|id| Some((rank(&id)?, id))).collect()
 }
 
-/// A job under random signals; the ranks that were killed. At most `kills` are.
+/// Sends random signals to a job; returns the ranks that were killed, at most `kills`.
 fn attack(job: &Running, random: &mut StdRng, kills: usize) -> Vec<u32> {
     let mut killed = Vec::new();
     let mut stopped: Vec<u32> = Vec::new();
@@ -67,12 +67,12 @@ fn attack(job: &Running, random: &mut StdRng, kills: usize) -> Vec<u32> {
     killed
 }
 
-/// Plays one seed.
+/// Runs one seed.
 fn play(seed: u64, kills: usize, options: &[&str]) {
     let program = build("tests/attacks/traffic.c", &[]);
     let mut random = StdRng::seed_from_u64(seed);
     let rounds = random.random_range(200..1500);
-    // Watched ranks take ten times as long, most of which would be behind the last signal.
+    // Ranks under a sanitizer take ten times as long; most of that time would be after the last signal.
     let rounds = match Sanitizer::of_this_run() {
         Some(_) => rounds / 8,
         None => rounds,
@@ -80,8 +80,8 @@ fn play(seed: u64, kills: usize, options: &[&str]) {
     let mut command = Command::new(installation().join("bin/mpiexec"));
     command.args(["-n", &RANKS.to_string()]).args(options);
     command.arg(program).arg(rounds.to_string());
-    // At its end the address sanitizer looks for leaks, as a debugger does from a process of its own: a SIGCONT that comes while it stops the rank
-    // takes its SIGSTOP away, and it waits for ever (ptrace(2), BUGS). Leaks are for the other programs.
+    // At the end, the address sanitizer searches for leaks from a process of its own, as a debugger does: a SIGCONT that arrives while it stops
+    // the rank cancels its SIGSTOP, and it waits for ever (ptrace(2), BUGS). The other programs test for leaks.
     let watched = std::env::var("ASAN_OPTIONS").unwrap_or_default();
     command.env("ASAN_OPTIONS", format!("{watched}:detect_leaks=0"));
     let mut job = Job::of(command).start();
@@ -102,7 +102,7 @@ fn play(seed: u64, kills: usize, options: &[&str]) {
         !killed.is_empty() || !ended.error.contains("without all others"),
         "{context}"
     );
-    // Who had come to its end before is not missed.
+    // A rank that had already ended is not missed.
     let codes: &[i32] = if killed.is_empty() {
         &[0]
     } else {
@@ -130,7 +130,8 @@ fn whoever_is_stopped_is_waited_for() {
     }
 }
 
-/// Over TCP nobody is told of a death whom it never met, so nobody is killed here.
+/// Over TCP, a rank learns only of the deaths of ranks with which it has a connection, so no rank is killed
+/// here.
 #[test]
 fn whoever_is_stopped_is_waited_for_between_hosts() {
     for seed in seeds(6) {

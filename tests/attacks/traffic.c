@@ -1,4 +1,4 @@
-/* Pairs of ranks exchange data of many sizes and look at every byte. Whose partner is lost is told so by an
+/* Pairs of ranks exchange data of many sizes and check every byte. A rank whose partner is lost gets an
  * error; every other pair comes to its end. */
 #include "../programs/check.h"
 
@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 1000, done = 0;
     check_init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    /* What goes wrong in MPI_Finalize belongs to no communicator. */
+    /* Errors in MPI_Finalize belong to no communicator. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     for (int peer = check_rank ^ 1; done < rounds; done++) {
         int length = sizes[(done * 5 + check_rank / 2) % 7], tag = done % 8, count;

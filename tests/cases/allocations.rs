@@ -1,8 +1,8 @@
 //! Jobs within the allocations of schedulers: two nodes, a ring and an exchange of 1 MiB, a killed rank, an abort, exit codes.
 //!
-//! Slurm itself runs here where it is installed, with two nodes on this host. The commands of the others are scripts that reach
-//! a network namespace in the way that the scheduler's command would: what they are given, and that standard input and
-//! output go through, is as it is there.
+//! Slurm itself runs here where it is installed, with two nodes on this host. The commands of the others are scripts that start
+//! programs in a network namespace like the command of the scheduler: their arguments are the same, and standard input and
+//! output pass through.
 #![allow(missing_docs)]
 
 #[path = "../launch/network.rs"]
@@ -36,7 +36,7 @@ fn launcher() -> String {
     installation().join("bin/mpiexec").display().to_string()
 }
 
-/// How the program is asked to end, the exit code of the job, and what the launcher says.
+/// The way in which the program is asked to end, the exit code of the job, and the message of the launcher.
 const ENDS: [(&str, i32, &str); 5] = [
     ("well", 0, ""),
     ("code", 5, "rank 3"),
@@ -49,16 +49,17 @@ fn judge(ended: &Ended, end: &str, code: i32, said: &str) {
     assert_eq!(ended.code(), Some(code), "{end}: {ended:?}");
     assert!(ended.err.contains(said), "{end}: {ended:?}");
     let done = ended.out.contains("job_ends: ok with 4 ranks");
-    // Who ends with a code may end the others before they have said that they are done.
+    // A rank that ends with a code may end the others before they have printed that they are done.
     if end != "code" {
         assert_eq!(done, end == "well", "{end}: {ended:?}");
     }
 }
 
-/// A scheduler whose command is a script; `HOSTS` in a value stands for a file, which gets `file`.
+/// A scheduler whose command is a script; `HOSTS` in a value is replaced by the path of a file that contains
+/// `file`.
 struct Scheduler {
     name: &'static str,
-    /// Its command, and what that does with its words to reach a host.
+    /// Its command, and the script that is run under this name to reach a host.
     command: (&'static str, String),
     variables: Vec<(&'static str, String)>,
     file: String,
@@ -142,7 +143,7 @@ impl Scheduler {
         std::fs::create_dir_all(&folder).expect("a folder");
         let (name, reach) = &self.command;
         let script = folder.join(name);
-        // Written once: nobody can start what somebody holds open to write.
+        // Written only once: no process can start a file that another one has open for writing.
         if !script.exists() {
             let text = format!("#!/bin/sh\n{reach}\nexec ip netns exec $host \"$@\"\n");
             std::fs::write(&script, text).expect("writes");
@@ -170,7 +171,7 @@ fn by_the_commands_of_each_scheduler() {
             let ended = run(scheduler.launcher(&network).arg(program()).arg(end), LIMIT);
             judge(&ended, end, code, said);
         }
-        // Where they run, and who says so.
+        // Where the ranks run, and from whom the launcher knows it.
         let mut told = scheduler.launcher(&network);
         let ended = run(told.args(["-v", "-n", "3"]).arg(program()), LIMIT);
         ended.expect_success();
@@ -215,7 +216,7 @@ fn a_command_that_fails_is_named_with_its_complaint() {
     for said in ["no such host in this job", "blaunch"] {
         assert!(ended.err.contains(said), "{said}: {ended:?}");
     }
-    // Both are asked at once.
+    // Both hosts are asked at the same time.
     let hosts = &network.hosts;
     assert!(
         hosts.iter().any(|host| ended.err.contains(host)),
@@ -223,7 +224,7 @@ fn a_command_that_fails_is_named_with_its_complaint() {
     );
 }
 
-/// In an allocation of two nodes of Slurm itself.
+/// In an allocation of two nodes by Slurm itself.
 #[test]
 fn within_slurm() {
     let Some(slurm) = Slurm::start() else {
@@ -258,13 +259,13 @@ fn within_slurm() {
     let many = both(&["-n", "6"]);
     many.expect_success();
     assert!(many.err.contains("6 ranks on the 4 slots"), "{many:?}");
-    // The batch step is on the first node: ranks there need no command.
+    // The batch step is on the first node: so its ranks need no command.
     let ended = slurm.batch(&format!("PATH=/nowhere {} -v -n 2 {program}", launcher()));
     ended.expect_success();
     assert!(ended.out.contains("ok with 2 ranks"), "{ended:?}");
 }
 
-/// What srun's tasks do with the program, two on each of two nodes, or one.
+/// Runs the program as tasks of srun, two on each of two nodes, or one.
 fn by_srun(slurm: &Slurm, mpi: &str, layout: &[&str], end: &str) -> Ended {
     let program = program().display().to_string();
     let mut start = slurm.command("srun");
@@ -272,7 +273,8 @@ fn by_srun(slurm: &Slurm, mpi: &str, layout: &[&str], end: &str) -> Ended {
     run(start.args([&program, end]), LIMIT)
 }
 
-/// Ends of a job that srun starts. It has codes of its own for who was killed, and shows what it ended itself.
+/// Ends of a job that srun starts. srun has codes of its own for killed tasks, and shows which tasks it ended
+/// itself.
 fn ends_by_srun(slurm: &Slurm, mpi: &str) {
     let layout = ["-N2", "-n4", "--ntasks-per-node=2"];
     for (end, code, said) in ENDS {
@@ -288,7 +290,7 @@ fn ends_by_srun(slurm: &Slurm, mpi: &str) {
     }
 }
 
-/// Ranks that srun starts, by PMI; and not.
+/// Ranks that srun starts, with PMI and without it.
 #[test]
 fn started_by_srun() {
     let Some(slurm) = Slurm::start() else {
@@ -302,7 +304,7 @@ fn started_by_srun() {
     }
 }
 
-/// … by PMIx.
+/// … with PMIx.
 #[test]
 fn started_by_srun_over_pmix() {
     let Some(slurm) = Slurm::start() else {
@@ -313,13 +315,13 @@ fn started_by_srun_over_pmix() {
     }
 }
 
-/// Open MPI, if it is there.
+/// Open MPI, if it is installed.
 fn open_mpi() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     network::open_mpi(&target.map_or_else(|| weft_tests::root().join("target"), PathBuf::from))
 }
 
-/// A rank that uses sessions only tells those of other hosts itself.
+/// A rank that only uses sessions informs the ranks of other hosts itself.
 #[test]
 fn nobody_waits_under_prterun_for_a_rank_that_uses_sessions_only() {
     let Some(prefix) = open_mpi() else {
@@ -341,7 +343,7 @@ fn nobody_waits_under_prterun_for_a_rank_that_uses_sessions_only() {
     }
 }
 
-/// Two hosts, one of which the launcher reaches by a daemon of its own.
+/// Two hosts; the launcher reaches one of them by its own daemon.
 #[test]
 fn started_by_prterun_and_the_launcher_of_open_mpi() {
     let Some(prefix) = open_mpi() else {
@@ -350,7 +352,7 @@ fn started_by_prterun_and_the_launcher_of_open_mpi() {
     let Some(network) = Network::new(2) else {
         return;
     };
-    // An abort beside which a rank ended by itself was forgotten by a daemon of PRRTE once in twenty times.
+    // When a rank ended by itself at the same time, a daemon of PRRTE forgot an abort once in twenty times.
     let aborts = if is_long() { 40 } else { 1 };
     let again = ENDS.iter().filter(|(end, ..)| *end == "abort").cycle();
     let ends: Vec<_> = ENDS.iter().chain(again.take(aborts - 1)).copied().collect();
@@ -359,9 +361,10 @@ fn started_by_prterun_and_the_launcher_of_open_mpi() {
             let mut start = network.open_mpi(&prefix, launcher, 2, 2);
             start.args(["-n", "4"]);
             let ended = run(start.arg(program()).arg(end), LIMIT);
-            // What it says of a code is not by rank.
+            // Its message about a code does not name the rank.
             let said = if end == "code" { "" } else { said };
-            // A rank that hears of the loss before the launcher does, or of the end of who aborts, ends the job with the class of its error.
+            // A rank that learns of the loss, or of the end of the aborting rank, before the launcher does
+            // ends the job with the class of its error.
             let code = match ended.code() {
                 Some(PROC_ABORTED) if ["kill", "abort"].contains(&end) => PROC_ABORTED,
                 _ => code,

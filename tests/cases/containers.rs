@@ -1,7 +1,9 @@
-//! The image of `packaging/container`, and two containers of it as two hosts, without rights: from the recipe's own steps, but over nothing
-//! (`FROM scratch`) and what a program needs of this system, since a test has no registry of images and no network.
+//! The image of `packaging/container`, and two containers of it as two hosts, without privileges: built by the recipe's own steps, but from
+//! an empty image (`FROM scratch`) with the files of this system that a program needs, because a test has no registry of images and no
+//! network.
 //!
-//! Whoever has no rights runs it as he is; `root` becomes the first user who has subordinate ids (`/etc/subuid`).
+//! A user without privileges runs it as is; `root` becomes the first user with subordinate ids
+//! (`/etc/subuid`).
 #![allow(missing_docs)]
 
 use std::fs;
@@ -14,17 +16,17 @@ use weft_tests::{Ended, build, installation, root, run};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Who runs containers, and where what belongs to them lies.
+/// The user who runs containers, and the folder of their files.
 struct Podman {
     folder: tempfile::TempDir,
-    /// Becomes that user; empty: it is us.
+    /// The command to become that user; empty if we are that user.
     becoming: Vec<String>,
-    /// What is said to podman itself.
+    /// Options for podman itself.
     options: Vec<&'static str>,
 }
 
 impl Podman {
-    /// `None`, with a line that says so, where containers cannot be run.
+    /// `None`, with a message, where containers cannot be run.
     fn find() -> Option<Self> {
         if Command::new("podman").arg("--version").output().is_err() {
             println!(
@@ -57,7 +59,7 @@ impl Podman {
         podman.configured()
     }
 
-    /// With the run time that works here, and a network that containers can have.
+    /// Chooses a runtime that works here, and a network that containers can have.
     fn configured(mut self) -> Option<Self> {
         let context = self.folder.path().join("nothing");
         fs::create_dir(&context).expect("a folder");
@@ -81,14 +83,14 @@ impl Podman {
         None
     }
 
-    /// What podman says if it does not do this.
+    /// The message of podman if it refuses this command.
     fn refusal(&self, words: &[&str]) -> Option<String> {
         let ended = self.run(words);
         let said = || format!("podman {}: {}", words[0], ended.err.trim());
         (ended.code() != Some(0)).then(said)
     }
 
-    /// A command of that user.
+    /// A command, run as that user.
     fn command(&self, program: &Path) -> Command {
         let home = self.folder.path();
         let mut words: Vec<&std::ffi::OsStr> = self.becoming.iter().map(AsRef::as_ref).collect();
@@ -107,12 +109,12 @@ impl Podman {
 
 impl Drop for Podman {
     fn drop(&mut self) {
-        // Files in it belong to users that we are not.
+        // The folder contains files of other users.
         let _ = self.run(&["system", "reset", "--force"]);
     }
 }
 
-/// Copies a program and the libraries that it needs into what is to be the root of an image.
+/// Copies a program and the libraries that it needs into the future root folder of an image.
 fn install_program(program: &Path, image: &Path) {
     install_file(program, image);
     install_libraries_of(program, image);
@@ -126,7 +128,7 @@ fn install_libraries_of(program: &Path, image: &Path) {
     libraries.for_each(|library| install_file(Path::new(library), image));
 }
 
-/// A file at the place that it has here.
+/// Copies a file to the same path.
 fn install_file(file: &Path, image: &Path) {
     let to = image.join(file.strip_prefix("/").expect("absolute"));
     fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
@@ -134,18 +136,19 @@ fn install_file(file: &Path, image: &Path) {
     fs::copy(file, &to).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
-/// A copy of all that is in a folder, links as links.
+/// Copies everything in a folder, with links as links.
 fn copy_tree(from: &Path, to: &Path) {
     let mut copy = Command::new("cp");
     let copied = copy.args(["-a"]).arg(from).arg(to).status();
     assert!(copied.expect("cp").success());
 }
 
-/// What the recipe is built from, with a system of a few files beside it: the recipe's own steps but those that ask a network.
+/// The folder from which the recipe is built, together with a system of a few files: the recipe's own steps
+/// except for those that need a network.
 fn context(podman: &Podman) -> PathBuf {
     let context = podman.folder.path().join("context");
     copy_tree(installation(), &context);
-    // Without what debuggers read: storage without rights copies all of it for each container.
+    // Without debugging symbols: unprivileged storage copies everything for each container.
     let binaries = ["bin/weft", "lib/libmpi_abi.so.1", "lib/libmpi.so.12"];
     let strip = Command::new("strip")
         .args(binaries)
@@ -165,7 +168,7 @@ fn context(podman: &Podman) -> PathBuf {
     }
     let bin = system.join("bin");
     fs::create_dir_all(&bin).expect("a folder");
-    // The shell by its name, whatever it is.
+    // The file of the shell, under the name `sh`.
     let shell = Path::new("/bin/sh").canonicalize().expect("a shell");
     if !bin.join("sh").exists() {
         std::os::unix::fs::symlink(shell, bin.join("sh")).expect("a link");
@@ -189,7 +192,8 @@ fn two_containers_without_rights_are_two_hosts() {
     let Some(podman) = Podman::find() else {
         return;
     };
-    // The launcher is in it, at another place than in the containers, and the program is in those alone.
+    // The folder contains the launcher, at another path than in the containers; only the containers contain
+    // the program.
     let permissions = fs::Permissions::from_mode(0o755);
     fs::set_permissions(podman.folder.path(), permissions).expect("ours");
     let context = context(&podman);

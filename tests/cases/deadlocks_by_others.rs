@@ -1,5 +1,5 @@
-//! Deadlocks of jobs that other launchers have started, on one host and on two, which are network namespaces: the same programs, and the same is said of them, as under
-//! `mpiexec`.
+//! Deadlocks of jobs that other launchers have started, on one host and on two, which are network namespaces: the same programs with the same
+//! messages as under `mpiexec`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ use weft_tests::{build, root, run, running, scratch};
 use super::network::Network;
 use super::{Case, LIMIT, check_by, deadlocks_over_hosts, network};
 
-/// The exit code of a job that is in one.
+/// The exit code of a job with a deadlock.
 const DEADLOCK: i32 = 35;
 
 fn target() -> PathBuf {
@@ -18,7 +18,7 @@ fn target() -> PathBuf {
     target.map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Hydra, if it is there, with so many ranks of what is appended.
+/// Hydra, if it is installed, for a number of ranks; the program is appended.
 fn hydra() -> Option<impl Fn(u32) -> Command + Sync> {
     let hydra = network::hydra(&target())?;
     Some(move |ranks: u32| {
@@ -28,14 +28,14 @@ fn hydra() -> Option<impl Fn(u32) -> Command + Sync> {
     })
 }
 
-/// The launcher of Open MPI, likewise.
+/// The launcher of Open MPI, in the same way.
 fn prterun() -> Option<impl Fn(u32) -> Command + Sync> {
     let prefix = network::open_mpi(&target())?;
     Some(move |ranks: u32| {
         let mut command = Command::new(prefix.join("bin/prterun"));
         command.args(["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"]);
         command.args(["-n", &ranks.to_string()]);
-        // Where it finds the texts of its messages.
+        // The place of the texts of its messages.
         command
             .env("PRTE_PREFIX", &prefix)
             .env("PMIX_PREFIX", &prefix);
@@ -43,24 +43,25 @@ fn prterun() -> Option<impl Fn(u32) -> Command + Sync> {
     })
 }
 
-/// Options are those of `mpiexec`; processes that a program starts have a launcher of ours, which does not search. What else ends a
-/// job, Hydra may end before it has passed on what is said of it.
+/// Excluded are: cases with options, which only `mpiexec` has; processes that a program starts, whose launcher is ours and does not
+/// search; and other ends of a job, because Hydra may end before it has passed on the messages.
 fn by_all(case: &Case) -> bool {
     let spawns = case.arguments.iter().any(|word| word.contains("spawn"));
     case.options.is_empty() && !spawns && [0, DEADLOCK].contains(&case.exit)
 }
 
-/// A part of them.
+/// Those of them with few ranks.
 fn of_few_ranks(case: &Case) -> bool {
     by_all(case) && case.ranks <= 2
 }
 
-/// These groups of programs; all of them in a long run of the tests. What a rank finds out is the same under each launcher.
+/// The groups `few`, or `all` in a long run of the tests. The ranks find the same under each launcher.
 fn groups<'a>(few: &'a [&'a str], all: &'a [&'a str]) -> &'a [&'a str] {
     if weft_tests::is_long() { all } else { few }
 }
 
-/// Under the second launcher, one program for each kind of waiting. Those of `deadlock-others` differ in the call that waits.
+/// Under the second launcher, one program for each kind of waiting. The cases of `deadlock-others` differ
+/// only in the call that waits.
 fn wrong_in_short() -> &'static [&'static str] {
     let few = &[
         "deadlock-apart",
@@ -72,7 +73,8 @@ fn wrong_in_short() -> &'static [&'static str] {
     groups(few, &["deadlock-"])
 }
 
-/// Those that wait for long, or in many ways. What is said of types and of what is left over has nothing to do with who waits.
+/// The programs that wait for long, or in many ways. Messages about types and about things left over do not
+/// depend on who waits.
 fn right_in_short() -> &'static [&'static str] {
     let few = &[
         "busy",
@@ -150,7 +152,7 @@ fn over_hosts(case: &Case) -> bool {
     by_all(case) && deadlocks_over_hosts::of_few_ranks(case)
 }
 
-/// A part of them.
+/// Those of them in pairs.
 fn of_pairs_over_hosts(case: &Case) -> bool {
     of_few_ranks(case) && over_hosts(case)
 }
@@ -173,7 +175,7 @@ fn nothing_is_said_of_right_programs_under_hydra_on_two_hosts() {
     check_groups("tests/right", right_in_short(), &over_hosts, &launch);
 }
 
-/// The launcher of Open MPI on two hosts, if it is there.
+/// The launcher of Open MPI on two hosts, if it is installed.
 fn on_two_hosts_by_prterun(check: impl Fn(&(dyn Fn(u32) -> Command + Sync))) {
     let (Some(prefix), Some(network)) = (network::open_mpi(&target()), Network::new(2)) else {
         return;
@@ -207,11 +209,11 @@ fn nothing_is_said_of_right_programs_under_prterun_on_two_hosts() {
     });
 }
 
-/// One that has used sessions only, and ends, while another one waits for it: it may be the one that searches. These are: how many ranks
-/// there are, which one it is, and which one waits.
+/// Cases in which a rank that used only sessions ends while another one waits for it; the ending rank may be the one that searches. Each
+/// has the number of ranks, the rank that ends, and the rank that waits.
 const ABSENT: [(u32, u32, u32); 4] = [(2, 1, 0), (2, 0, 1), (4, 0, 1), (4, 3, 0)];
-/// … on two hosts: the one that judges; one that is alone on the other host, one beside rank 0, and either one of two on the other. The
-/// rest end, without waiting for the absent one.
+/// … on two hosts: the ending rank is the one that judges, the only one on the other host, one beside rank 0, or either of two on the
+/// other host. The remaining ranks end without waiting for it.
 const ABSENT_ON_TWO_HOSTS: [(u32, u32, u32); 5] =
     [(2, 0, 1), (2, 1, 0), (4, 1, 0), (4, 2, 0), (4, 3, 0)];
 
@@ -270,23 +272,23 @@ fn who_waits_for_one_that_is_absent_is_told_on_two_hosts() {
     });
 }
 
-/// As `--no-deadlock-check` and `--on-deadlock=stop`.
+/// The same as with `--no-deadlock-check` and `--on-deadlock=stop`.
 #[test]
 fn what_becomes_of_the_job_is_said_by_the_environment() {
     if let Some(launch) = hydra() {
         check_variable(launch, &["", ""]);
     }
     if let (Some(hydra), Some(network)) = (network::hydra(&target()), Network::new(2)) {
-        // Hosts are named as the system is, which is one.
+        // The hosts have the name of the system, which is the same for both.
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("it has a name");
         let on = format!(" on {}", host.trim());
         check_variable(|ranks| network.hydra_of(&hydra, ranks), &[&on, &on]);
     }
 }
 
-/// `hosts`: what is said of where each rank is.
+/// `hosts`: the text after each rank that names its host.
 fn check_variable(launch: impl Fn(u32) -> Command, hosts: &[&str; 2]) {
-    // One that no other test runs.
+    // A copy that no other test runs.
     let program = scratch("deadlocks-stop").join("stands");
     let built = build("tests/wrong/deadlock-pairs.c", &["-g", "-pthread"]);
     std::fs::copy(built, &program).expect("copies");
@@ -316,7 +318,7 @@ fn check_variable(launch: impl Fn(u32) -> Command, hosts: &[&str; 2]) {
         let of = of.filter(|process| is_stopped(*process));
         of.count()
     };
-    // What a rank has said comes by Hydra's processes, later than it stops.
+    // The message of a rank passes through Hydra's processes, and arrives after the rank has stopped.
     let is_said = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("are stopped"));
     while (stopped() < 2 || !is_said()) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));

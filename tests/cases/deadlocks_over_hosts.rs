@@ -1,5 +1,5 @@
-//! Deadlocks of jobs that talk over TCP, on one host and on two hosts, which are network namespaces: the same programs, and the
-//! same is said of them, as where all share memory.
+//! Deadlocks of jobs that communicate over TCP, on one host and on two hosts, which are network namespaces: the same programs
+//! with the same messages as for jobs with shared memory.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use weft_tests::{build, installation, run, tool};
 use super::network::Network;
 use super::{Case, LIMIT, check_by};
 
-/// What is said of memory that the ranks share is said of no other.
+/// Messages about memory that the ranks share do not occur without such memory.
 fn over_a_network(case: &Case) -> bool {
     let of_shared_memory = ["shared", "board"];
     case.options.is_empty()
@@ -18,7 +18,7 @@ fn over_a_network(case: &Case) -> bool {
             .any(|word| of_shared_memory.contains(&&**word))
 }
 
-/// A part of them: those of few ranks.
+/// Those of them with few ranks.
 pub fn of_few_ranks(case: &Case) -> bool {
     over_a_network(case) && case.ranks <= 5
 }
@@ -61,8 +61,8 @@ fn the_same_on_two_hosts() {
     check_by("tests/right", "threads-", &of_few_ranks, &launch);
 }
 
-/// A message that does not get through is on its way for as long as its connection is tried: all ranks sleep meanwhile, and
-/// nobody is accused.
+/// A message that is held up counts as on its way as long as its connection is retried: all ranks sleep meanwhile, and no
+/// deadlock is reported.
 #[test]
 fn what_the_network_holds_up_is_waited_for() {
     let Some(network) = Network::new(2) else {
@@ -77,7 +77,7 @@ fn what_the_network_holds_up_is_waited_for() {
         .arg("bounces");
     std::thread::scope(|scope| {
         let running = scope.spawn(|| run(&mut start, LIMIT));
-        // The ranks talk for more than a second.
+        // The ranks communicate for more than a second.
         std::thread::sleep(Duration::from_millis(500));
         network.set_line(1, false);
         std::thread::sleep(Duration::from_millis(2500));
@@ -88,7 +88,7 @@ fn what_the_network_holds_up_is_waited_for() {
     });
 }
 
-/// The processes stay on all hosts, and are named with their hosts.
+/// The processes stay on all hosts, and the message names them with their hosts.
 #[test]
 fn on_two_hosts_they_may_stay_stopped_or_alone() {
     let Some(network) = Network::new(2) else {
@@ -96,7 +96,7 @@ fn on_two_hosts_they_may_stay_stopped_or_alone() {
     };
     let launcher = installation().join("bin/mpiexec");
     let program = build("tests/wrong/deadlock-pairs.c", &["-g", "-pthread"]);
-    // Where it is to be found there is time for that, also on a busy machine.
+    // If the deadlock has to be found, there is enough time for it, even on a busy machine.
     for (option, seconds, said) in [
         ("--on-deadlock=stop", 12, Some("the processes are stopped")),
         ("--no-deadlock-check", 3, None),

@@ -1,5 +1,5 @@
 //! Programs that were built elsewhere, with the compiler wrappers and headers of MPICH, for the standard ABI and for MPICH's own:
-//! they run on Weft as they are.
+//! they run on Weft unchanged.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn build_with(wrapper: &str, name: &str) -> PathBuf {
     program
 }
 
-/// Runs it under Weft's launcher, with Weft's library in the place of the one that it was built with.
+/// Runs it under Weft's launcher, with Weft's library instead of the one with which it was built.
 fn on_weft(ranks: u32, program: &Path) -> Ended {
     let mut command = tool("mpiexec");
     command
@@ -95,7 +95,7 @@ fn all_that_a_program_may_call() {
     }
 }
 
-/// Runs a program of MPICH's own ABI, with nothing in the environment that points to either library.
+/// Runs a program of MPICH's own ABI, with no variable in the environment that points to either library.
 fn on_weft_as_it_is(ranks: u32, program: &Path) -> Ended {
     on_weft_with(ranks, program, &[])
 }
@@ -110,7 +110,7 @@ fn on_weft_with(ranks: u32, program: &Path, arguments: &[&Path]) -> Ended {
     run(&mut command, Duration::from_secs(60))
 }
 
-/// The wrapper writes the folder of MPICH's library into the program; ours comes before.
+/// The wrapper writes the folder of MPICH's library into the program; ours has precedence.
 #[test]
 fn a_program_of_mpichs_own_abi_runs_on_either() {
     let program = build_with("mpicc", "identity");
@@ -147,7 +147,7 @@ fn all_that_a_program_of_mpichs_own_abi_may_call() {
     }
 }
 
-/// Handles, callbacks and numbers that the two ABIs have differently, one by one.
+/// Handles, callbacks and numbers that differ between the two ABIs, one by one.
 #[test]
 fn what_differs_between_the_abis() {
     for ranks in [1, 3] {
@@ -158,7 +158,7 @@ fn what_differs_between_the_abis() {
     }
 }
 
-/// The library between the program and ours is no place of the program.
+/// An address in the library between the program and ours is not a place in the program.
 #[test]
 fn a_mistake_is_told_with_its_place() {
     let mut command = tool("mpiexec");
@@ -194,7 +194,8 @@ fn a_profile_counts_the_calls_of_the_program() {
     weft_tests::expect_counted(&ended, "counted.c", [("MPI_Send", 10), ("MPI_Recv", 12)]);
 }
 
-/// Builds a program that runs with MPICH's own library, wherever the dynamic linker would look otherwise.
+/// Builds a program that runs with MPICH's own library, wherever the dynamic linker would look for it
+/// otherwise.
 fn build_for_its_own(name: &str) -> PathBuf {
     let library = mpich().join("lib");
     let program = scratch("foreign-first").join(name);
@@ -217,7 +218,7 @@ fn build_for_its_own(name: &str) -> PathBuf {
     program
 }
 
-/// MPICH's library asks our launcher by PMI for its job: its ranks are one, however it ends.
+/// MPICH's library asks our launcher for its job through PMI: its ranks are one job, in every way to end.
 #[test]
 fn a_program_over_the_library_of_mpich_is_one_job() {
     let identity = on_weft_as_it_is(3, &build_for_its_own("identity"));
@@ -251,7 +252,7 @@ fn a_program_over_the_library_of_mpich_starts_no_processes() {
     assert_eq!(ended.err.matches(said).count(), 1, "{ended:?}");
 }
 
-/// Open MPI as a package of the Python registry; says so if it is not there.
+/// Open MPI as a package of the Python registry; prints a message if it is missing.
 fn library_of_open_mpi() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     let target = target.map_or_else(|| root().join("target"), PathBuf::from);
@@ -264,7 +265,8 @@ fn library_of_open_mpi() -> Option<PathBuf> {
     Some(library)
 }
 
-/// A script that loads Open MPI's library itself: nobody can make its ranks one job, so that it is said.
+/// A script that loads Open MPI's library itself: no launcher can make its ranks one job, so there must be a
+/// message.
 #[test]
 fn ranks_that_load_the_library_of_open_mpi_are_not_alone_in_silence() {
     let Some(library) = library_of_open_mpi() else {
@@ -283,7 +285,8 @@ fn ranks_that_load_the_library_of_open_mpi_are_not_alone_in_silence() {
     assert_eq!(start("1").err, "", "one is right to be alone");
 }
 
-/// A program in Python has lines, and they are what is told: of the interpreter that the path has, and of others if they are named.
+/// For a program in Python, the lines of Python are reported: with the interpreter in the path, and with
+/// others if they are named.
 #[test]
 fn lines_of_python_are_told() {
     let others = std::env::var("WEFT_TEST_PYTHONS").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Programs in Fortran, compiled by the installation's `mpifort` and run by its `mpiexec`. Without a compiler of Fortran nothing is
-//! tested, and that is said.
+//! Programs in Fortran, compiled by the installation's `mpifort` and run by its `mpiexec`. Without a Fortran compiler nothing is
+//! tested, and a message says so.
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weft_tests::{Ended, installation, root, run, scratch, tool};
 
-/// The compiler that `mpifort` calls, if it is there.
+/// Whether the compiler that `mpifort` calls is installed.
 fn is_there() -> bool {
     let asked = Command::new("gfortran")
         .arg("--version")
@@ -111,7 +111,7 @@ fn callbacks_of_all_kinds_are_called() {
     }
 }
 
-/// Such a program has addresses of its own for what stands for no conversion.
+/// Such a program has its own addresses for the procedures that mean "no conversion".
 #[test]
 fn a_program_at_a_fixed_place_registers_a_representation() {
     if !is_there() {
@@ -147,8 +147,8 @@ fn old_programs_find_what_was_removed() {
     assert!(ended.out.contains("removed ok"), "{}", ended.out);
 }
 
-/// Compiles a program as MPICH's or Intel MPI's wrappers would: with an `mpif.h` of their ABI, and linked with libraries of their names. Module `mpi` is
-/// that file.
+/// Compiles a program like the wrappers of MPICH or Intel MPI: with an `mpif.h` of their ABI, and linked with libraries of their names. Module `mpi`
+/// consists of that file.
 fn build_for_mpich(source: &str, libraries: &[&str]) -> PathBuf {
     let folder = scratch(&format!("fortran-mpich-{source}"));
     let sources = root().join("tests/programs/fortran");
@@ -157,7 +157,7 @@ fn build_for_mpich(source: &str, libraries: &[&str]) -> PathBuf {
     std::fs::write(&module, text).expect("the folder can be written");
     let program = folder.join("program");
     let output = Command::new("gfortran")
-        // Arguments of any type, as in each program of mpif.h.
+        // Arguments of any type, as every program with mpif.h has them.
         .args(["-g", "-O1", "-w", "-fallow-argument-mismatch", "-o"])
         .arg(&program)
         .arg("-I")
@@ -193,7 +193,7 @@ fn programs_of_mpich_run_as_they_are() {
         return;
     }
     let names = ["libmpifort.so.12", "libmpi.so.12"];
-    // Libraries of these names have nothing in them but the need of the one that is meant, where the linker does not look.
+    // Libraries of these names are empty and only need the real one, which is where the linker does not look.
     let of_debian = [
         "libmpichfort.so.12",
         "libmpich.so.12",
@@ -235,7 +235,7 @@ fn declared(module: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_abstract = false;
     for line in module.lines() {
-        // A procedure of the library that has no interface; arguments stand further to the right.
+        // A procedure of the library without an interface; arguments are indented further.
         let outside = line
             .strip_prefix("  external :: ")
             .or_else(|| Some(line.strip_prefix("  procedure(")?.split_once(":: ")?.1));
@@ -346,7 +346,8 @@ fn an_error_names_the_line_of_the_program() {
     }
 }
 
-/// Entry points that look at a communicator first leave it to the call of the program to say that it is none, once.
+/// Entry points that examine a communicator first leave it to the call of the program to report that it is
+/// not valid, once.
 #[test]
 fn what_is_no_communicator_is_told_by_the_call() {
     if !is_there() {

@@ -1,4 +1,4 @@
-//! The commands of the user's guide (`docs/guide`) do what their page says: each page is a script.
+//! The commands of the user's guide (`docs/guide`) do what their page says: each page is run as a script.
 //!
 //! ```text
 //!   ```c NAME, py   a file of this name; ```f90 as well
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use weft_tests::{installation, run};
 
-/// Runs what stands in a page; answers how many commands that were.
+/// Runs the commands of a page; returns how many there were.
 fn follow(page: &Path, folder: &Path) -> usize {
     let text = fs::read_to_string(page).expect("a page");
     let mut lines = text.lines();
@@ -61,7 +61,7 @@ fn follow(page: &Path, folder: &Path) -> usize {
 /// Whether programs of Python can use MPI here.
 fn with_mpi4py() -> bool {
     let mut python = Command::new("python3");
-    // Isolated: the folder of its tests, beside this file, has that name, too.
+    // Isolated, because the folder of its tests, beside this file, has the same name.
     python.args(["-I", "-c", "import mpi4py"]);
     python.output().is_ok_and(|output| output.status.success())
 }

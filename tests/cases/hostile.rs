@@ -1,5 +1,5 @@
-//! The fuzz targets' drivers with a few hundred random inputs each: what a peer that lies, a user or a
-//! program hands over is answered, never with a panic. `fuzz/README.md` says how to go on for longer.
+//! The fuzz targets' drivers with a few hundred random inputs each: input from a lying peer, a user or a
+//! program gets an answer, and never causes a panic. `fuzz/README.md` says how to run them for longer.
 
 #![allow(missing_docs)]
 
@@ -44,7 +44,7 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
     vec(word, 0..9).prop_map(|words| words.join(&b'\n'))
 }
 
-/// Parts of what schedulers say of hosts, and anything.
+/// Parts of the host lists of schedulers, and arbitrary bytes.
 fn allocation() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "n",
@@ -73,7 +73,7 @@ fn allocation() -> impl Strategy<Value = Vec<u8>> {
     vec(part, 0..12).prop_map(|parts| parts.concat())
 }
 
-/// Parts of lines as launchers say them, and anything.
+/// Parts of lines that launchers send, and arbitrary bytes.
 fn said() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "cmd=response_to_init rc=0 pmi_version=1\n",
@@ -92,7 +92,7 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
     vec(part, 0..6).prop_map(|parts| parts.concat())
 }
 
-/// Parts of descriptions, questions and grants, and anything.
+/// Parts of descriptions, questions and grants, and arbitrary bytes.
 fn datapath() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "[[client]]\n",
@@ -141,7 +141,7 @@ fn datapath() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![2 => text, 1 => policy, 1 => grant, 4 => scene, 1 => line]
 }
 
-/// An agent that says who it is and is given ranks, and then anything.
+/// An agent that introduces itself and receives ranks, followed by arbitrary bytes.
 fn conversation() -> impl Strategy<Value = Vec<u8>> {
     // Of another kind than the head's words, of any rank, a greeting; then the head's start.
     let greeting = vec![1, 0, 1, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -17,7 +17,7 @@ use weft_tests::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Programs of which our own launcher can start all that they need, and no other.
+/// Programs whose further processes only our own launcher can start.
 const OURS: [(&str, &str); 2] = [("ports", ""), ("spawn", "")];
 
 /// How a rank ends its sessions beside others that call `MPI_Init`: see `sessions_beside.c`.
@@ -25,7 +25,7 @@ const ENDS_OF_SESSIONS: [&str; 8] = [
     "early", "late", "stays", "returns", "meets", "awaits", "met", "alone",
 ];
 
-/// Hydra's launcher, if it is there.
+/// Hydra's launcher, if it is installed.
 fn hydra() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     network::hydra(&target.map_or_else(|| root().join("target"), PathBuf::from))
@@ -49,7 +49,7 @@ fn copy_of(name: &str, of: &str) -> PathBuf {
     copy
 }
 
-/// A launcher of ours is started when it is needed, by whichever rank, and nothing is left of it.
+/// Whichever rank needs a launcher of ours first starts it, and it does not outlive the job.
 #[test]
 fn processes_that_start_others_under_hydra() {
     let Some(hydra) = hydra() else {
@@ -77,7 +77,8 @@ fn processes_that_start_others_under_hydra() {
     }
 }
 
-/// As the standard says who is connected (MPI 5.0, section 11.10.4). How the ranks end, their own launcher says.
+/// According to which processes the standard calls connected (MPI 5.0, section 11.10.4). The launcher of the
+/// ranks reports how they end.
 #[test]
 fn who_dies_with_whom_under_hydra() {
     let Some(hydra) = hydra() else {
@@ -85,7 +86,7 @@ fn who_dies_with_whom_under_hydra() {
     };
     let program = copy_of("spawn_deaths", "hydra-deaths");
     for (what, well, said) in [
-        // What is said last Hydra may end without reading.
+        // Hydra may end without reading the last message.
         ("connected", false, ""),
         ("independent", true, "the job goes on without its world"),
         (
@@ -105,7 +106,7 @@ fn who_dies_with_whom_under_hydra() {
     }
 }
 
-/// What cannot be is refused, with what to do instead.
+/// What is impossible is refused, with a message that says what to do instead.
 #[test]
 fn spawning_under_hydra_over_tcp_is_refused() {
     let Some(hydra) = hydra() else {
@@ -114,7 +115,8 @@ fn spawning_under_hydra_over_tcp_is_refused() {
     let program = build("tests/programs/spawn.c", &["-pthread"]);
     let mut command = Command::new(&hydra);
     command.env("WEFT_FABRIC", "tcp").args(["-n", "2"]);
-    // Hydra may end before it has passed on what an aborting rank says, so the ranks write it themselves.
+    // Hydra may end before it has passed on the message of an aborting rank, so the ranks write it to a file
+    // themselves.
     let heard = scratch("hydra-over-tcp").join("said");
     command.args(["sh", "-c", "exec \"$0\" 2>> \"$1\""]);
     let ended = run(command.arg(&program).arg(&heard), LIMIT);
@@ -133,7 +135,8 @@ fn processes_on(host: &str) -> Vec<u32> {
     numbers.collect::<Result<_, _>>().expect("numbers")
 }
 
-/// Waits until nothing runs on any host of a network, and says what does if that takes long.
+/// Waits until nothing runs on any host of a network, and fails with a list of the processes if that takes
+/// long.
 fn nothing_is_left_on(network: &Network, of: &str) {
     let begun = Instant::now();
     loop {
@@ -147,7 +150,7 @@ fn nothing_is_left_on(network: &Network, of: &str) {
     }
 }
 
-/// Each host gets a launcher of ours when one is needed, by whichever rank, and nothing is left of them.
+/// Each host gets a launcher of ours when a rank first needs one, and none outlives the job.
 #[test]
 fn processes_that_start_others_under_hydra_on_several_hosts() {
     let Some(hydra) = hydra() else {
@@ -163,7 +166,7 @@ fn processes_that_start_others_under_hydra_on_several_hosts() {
             ("ports", ""),
             ("spawn_beginnings", ""),
         ] {
-            // Its ranks 0 and 1 also meet by loopback.
+            // Its ranks 0 and 1 also connect by loopback.
             if name == "ports" && each == 1 {
                 continue;
             }
@@ -180,7 +183,8 @@ fn processes_that_start_others_under_hydra_on_several_hosts() {
     }
 }
 
-/// Ranks that compute, or sleep, outside of MPI hold nobody up; nor do all of them that ask at the same moment.
+/// Ranks that compute or sleep outside of MPI do not delay the others; nor does it matter if all of them ask
+/// at the same moment.
 #[test]
 fn processes_are_started_past_ranks_outside_of_mpi_under_hydra() {
     let Some(hydra) = hydra() else {
@@ -200,7 +204,7 @@ fn processes_are_started_past_ranks_outside_of_mpi_under_hydra() {
     }
 }
 
-/// The names of hosts are those that the system there has.
+/// The names of hosts are the names of their systems.
 #[test]
 fn on_hosts_that_are_named_under_hydra() {
     let Some(hydra) = hydra() else {
@@ -217,7 +221,7 @@ fn on_hosts_that_are_named_under_hydra() {
     nothing_is_left_on(&network, "spawn_hosts");
 }
 
-/// As on one host; nothing is left on any.
+/// As on one host; no process is left on any host.
 #[test]
 fn who_dies_with_whom_under_hydra_on_two_hosts() {
     let Some(hydra) = hydra() else {
@@ -248,7 +252,7 @@ fn who_dies_with_whom_under_hydra_on_two_hosts() {
     }
 }
 
-/// Whichever launcher is killed, of ours or theirs, on whichever host.
+/// This holds for every launcher, ours or theirs, on every host.
 #[test]
 fn nothing_is_left_when_a_launcher_is_killed_under_hydra() {
     let Some(hydra) = hydra() else {
@@ -268,7 +272,8 @@ fn nothing_is_left_when_a_launcher_is_killed_under_hydra() {
         };
         numbers.filter(is_ours).collect()
     };
-    // On the first host there are the head and an agent, on the other one an agent; each is a pair.
+    // On the first host there are the head and an agent, on the other one an agent; each consists of two
+    // processes.
     let victims: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)];
     for victim in victims.map(Some).into_iter().chain([None]) {
         let mut command = network.hydra(&hydra, 1);
@@ -327,7 +332,7 @@ fn on_two_and_on_four_hosts() {
     }
 }
 
-/// Messages of ranks that share memory hold less than those of a rank that is alone on its host.
+/// Messages between ranks that share memory have less room than those of a rank that is alone on its host.
 #[test]
 fn on_hosts_with_different_numbers_of_ranks() {
     let launcher = installation().join("bin/mpiexec");
@@ -344,8 +349,8 @@ fn on_hosts_with_different_numbers_of_ranks() {
     }
 }
 
-/// It is on the host of the launcher, or on another one, alone there or beside others; it ends before they come to `MPI_Finalize`, when
-/// they are there, or goes on without MPI until they have ended.
+/// The rank is on the host of the launcher or on another one, alone or beside others; it ends before the others reach `MPI_Finalize`,
+/// or while they are in it, or continues without MPI until they have ended.
 #[test]
 fn nobody_waits_at_the_end_for_a_rank_of_any_host_that_uses_sessions_only() {
     let launcher = installation().join("bin/mpiexec");
@@ -361,7 +366,7 @@ fn nobody_waits_at_the_end_for_a_rank_of_any_host_that_uses_sessions_only() {
     }
 }
 
-/// The first rank, and the last, each way to end its sessions beside the others.
+/// The first and the last rank end their sessions beside the others, in each way.
 fn check_ends_of_sessions(network: &Network, ranks: usize, launcher: impl Fn() -> Command) {
     let program = build("tests/programs/sessions_beside.c", &[]);
     for who in [0, ranks - 1] {
@@ -375,7 +380,8 @@ fn check_ends_of_sessions(network: &Network, ranks: usize, launcher: impl Fn() -
     }
 }
 
-/// The same where Hydra has started the ranks, which tells nobody anything: the rank tells those of other hosts itself.
+/// The same with ranks that Hydra has started, which informs nobody: the rank informs those of other hosts
+/// itself.
 #[test]
 fn nobody_waits_at_the_end_under_hydra_for_a_rank_that_uses_sessions_only() {
     let (Some(hydra), Some(network)) = (hydra(), Network::new(2)) else {
@@ -384,7 +390,7 @@ fn nobody_waits_at_the_end_under_hydra_for_a_rank_that_uses_sessions_only() {
     check_ends_of_sessions(&network, 4, || network.hydra(&hydra, 2));
 }
 
-/// Processes that are started from within a program, on hosts that it names.
+/// Processes that a program starts, on hosts that it names.
 #[test]
 fn on_hosts_that_are_named() {
     let launcher = installation().join("bin/mpiexec");
@@ -401,7 +407,7 @@ fn on_hosts_that_are_named() {
     }
 }
 
-/// Places of processes that have ended are used again, on each host.
+/// The slots of processes that have ended are reused, on each host.
 #[test]
 fn one_after_the_other_on_two_hosts() {
     let launcher = installation().join("bin/mpiexec");
@@ -416,7 +422,7 @@ fn one_after_the_other_on_two_hosts() {
     assert!(ended.out.contains("spawn: ok with 2 ranks"), "{ended:?}");
 }
 
-/// As on one host (MPI 5.0, section 11.10.4); nothing is left on any.
+/// As on one host (MPI 5.0, section 11.10.4); no process is left on any host.
 #[test]
 fn who_dies_with_whom_on_two_hosts() {
     let launcher = installation().join("bin/mpiexec");
@@ -448,7 +454,8 @@ fn who_dies_with_whom_on_two_hosts() {
     }
 }
 
-/// Ranks of the other host lose a rank before their launcher hears that the job is ended: the user has ended it, and is told of no loss.
+/// Ranks of the other host lose a rank before their launcher learns that the job is to end: the user has
+/// ended it, and no loss is reported.
 #[test]
 fn who_is_lost_in_a_job_that_was_ended_is_no_error() {
     let launcher = installation().join("bin/mpiexec");
@@ -481,7 +488,7 @@ fn who_is_lost_in_a_job_that_was_ended_is_no_error() {
     };
     signal_others(process::SIGSTOP);
     process::signal(head.id(), process::SIGTERM).expect("it runs");
-    // Until the rank there has lost the other one, for sure.
+    // Long enough for the rank there to lose the other one.
     std::thread::sleep(Duration::from_millis(200));
     signal_others(process::SIGCONT);
     let ended = head.wait_with_output().expect("ends");
@@ -514,7 +521,7 @@ fn of_those_who_join() {
                     .expect("starts")
             };
             let _ = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
-            // They may come a little before the head.
+            // They may start a little before the head.
             let joined: Vec<Child> = (0..count).map(join).collect();
             let mut head = network.on(0, &weft);
             head.args([

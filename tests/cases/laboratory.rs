@@ -1,7 +1,8 @@
 //! The two programs of the laboratory report (`examples/lab`) compile unchanged, write their files
 //! with two ranks, and end with their own message with any other number.
 //!
-//! Each sends thousands of messages of each of 2 049 sizes; here a copy of it sends a hundred. With `WEFT_SEEDS` it is itself.
+//! Each sends thousands of messages of each of 2 049 sizes; here a copy of the program sends a hundred. With
+//! `WEFT_SEEDS` the original runs.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use weft_tests::{build, root, run, scratch, tool};
 
-/// The program as it is, but for how often it sends.
+/// The program, unchanged except for how often it sends.
 fn shorter(source: &str) -> PathBuf {
     let text = std::fs::read_to_string(root().join(source)).expect("it is there");
     let is_number = |line: &&str| line.starts_with("#define SAMPLES ");

@@ -1,5 +1,5 @@
 //! C programs of `tests/programs` as ranks that reach each other by libfabric: on one host, on several, when one dies, and
-//! when the library or a provider is not there.
+//! when the library or a provider is missing.
 #![allow(missing_docs)]
 
 #[path = "../launch/network.rs"]
@@ -16,8 +16,8 @@ use weft_tests::{
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// The same where the kernel's table of symbols is empty, if that may be: libfabric reads all of it in each process, which is half of
-/// what it takes to start a rank. It looks there for what graphics cards need.
+/// The same command with an empty table of kernel symbols, if that is allowed: libfabric reads all of the table in each process, to
+/// search for support of graphics cards, and that takes half of the time to start a rank.
 fn without_symbols(start: Command) -> Command {
     const SCRIPT: &str = "mount --bind /dev/null /proc/kallsyms && exec \"$@\"";
     let hidden = |line: &[&str]| {
@@ -59,7 +59,7 @@ fn on_one_host() {
     }
 }
 
-/// Ranks of a host share its memory, libfabric is between them.
+/// Ranks on one host share its memory; libfabric connects the hosts.
 #[test]
 fn on_two_hosts() {
     let launcher = installation().join("bin/mpiexec");
@@ -77,7 +77,7 @@ fn on_two_hosts() {
     }
 }
 
-/// As over providers that can do less: without remote access to memory; with memory that is registered and has the provider's keys, and
+/// As with providers that can do less: without remote access to memory; with memory that is registered and has the provider's keys, and
 /// writes without order.
 #[test]
 fn over_providers_that_can_do_less() {
@@ -97,7 +97,8 @@ fn over_providers_that_can_do_less() {
     }
 }
 
-/// Nobody waits in `MPI_Finalize` for a rank that uses sessions only, and goes on without MPI until the others have ended.
+/// No rank waits in `MPI_Finalize` for one that only uses sessions, and continues without MPI until the
+/// others have ended.
 #[test]
 fn who_uses_sessions_only_is_not_waited_for() {
     if !has_libfabric() {
@@ -108,7 +109,7 @@ fn who_uses_sessions_only_is_not_waited_for() {
     for what in ["early", "late", "awaits", "met", "alone"] {
         for who in ["0", "1"] {
             let file = folder.join(format!("{what}{who}"));
-            // Of an earlier run.
+            // It may be left of an earlier run.
             let _ = std::fs::remove_file(&file);
             let mut start = without_symbols(tool("mpiexec"));
             start.args(["--timeout=60", "--fabric", "ofi:tcp", "-n", "3"]);
@@ -119,8 +120,8 @@ fn who_uses_sessions_only_is_not_waited_for() {
     }
 }
 
-/// Processes that are started from within a program, and that use the places of others that have ended; with one rank on each host,
-/// where those who are started are reached by libfabric within a host, too, and with two.
+/// Processes that a program starts, and that take the slots of others that have ended; with one rank on each host, where the
+/// started processes are reached by libfabric even on the same host, and with two.
 #[test]
 fn later_processes_on_two_hosts() {
     let launcher = installation().join("bin/mpiexec");
@@ -135,7 +136,7 @@ fn later_processes_on_two_hosts() {
     }
 }
 
-/// Over libfabric between all of them.
+/// With libfabric between all of them.
 #[test]
 fn later_processes_on_one_host() {
     if !has_libfabric() {
@@ -162,7 +163,7 @@ fn a_killed_rank_is_named() {
     );
     assert!(ended.code() != Some(0), "{ended:?}");
     assert!(ended.err.contains("rank 2"), "{ended:?}");
-    // Where the job goes on, those that live are told, and wait for nobody.
+    // If the job goes on, the living ranks learn of the death, and none of them keeps waiting.
     let mut start = without_symbols(tool("mpiexec"));
     start.args(["--on-death=report", "--timeout=60", "--fabric", "ofi:tcp"]);
     let ended = run(start.args(["-n", "3"]).arg(&program).arg("2000"), LIMIT);
@@ -176,7 +177,8 @@ fn a_killed_rank_is_named() {
     }
 }
 
-/// Libraries that libfabric is linked with set handlers as they are loaded, which write a file beside the program.
+/// Libraries with which libfabric is linked install signal handlers when they are loaded, which write a file
+/// beside the program.
 #[test]
 fn handlers_of_the_program_stay_and_nothing_is_left_behind() {
     if !has_libfabric() {

@@ -1,4 +1,4 @@
-//! Looking at running jobs: `weft ps`, `weft top`, `weft stacks` and SIGQUIT, and who may.
+//! Looking at running jobs: `weft ps`, `weft top`, `weft stacks` and SIGQUIT, and who may use them.
 #![allow(missing_docs)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -31,7 +31,8 @@ impl Job {
     /// Of four ranks, with these options.
     fn of(source: &str, options: &[&str]) -> Self {
         let program: PathBuf = build(source, &["-g"]);
-        // What a shell has started in the background ignores the signal, and so would the job: then this changes it.
+        // A program that a shell starts in the background ignores the signal, and so would the job: this
+        // restores the default.
         let mut mpiexec = Command::new("env")
             .arg("--default-signal=QUIT")
             .arg(tool("mpiexec").get_program())
@@ -59,7 +60,7 @@ impl Job {
         job
     }
 
-    /// Its id, by which users call it.
+    /// Its id, by which users name it.
     fn id(&self) -> String {
         self.mpiexec.id().to_string()
     }
@@ -73,7 +74,7 @@ impl Job {
         name.expect("it listens").to_owned()
     }
 
-    /// The lines up to one that contains this text.
+    /// Reads the lines up to one that contains this text.
     fn hear(&self, text: &str) -> Vec<String> {
         let mut heard = Vec::new();
         loop {
@@ -94,7 +95,7 @@ impl Job {
         jobs.iter().any(|job| job["launcher"] == self.mpiexec.id())
     }
 
-    /// Asks until the answer is as it must be: a rank says nothing before it gets a core.
+    /// Asks until the answer is right: a rank does not answer before it gets a core.
     fn until(&self, arguments: &[&str], right: impl Fn(&Value) -> bool) -> Value {
         let begun = Instant::now();
         let id = self.id();
@@ -150,7 +151,7 @@ fn each_rank_is_shown_with_what_it_does() {
     let what = wait(3)["what"].as_str().expect("a sentence");
     assert!(what.contains("MPI_Barrier"), "{what}");
 
-    // The same for people; the job may be called by its program.
+    // The same as text; the job may be named by its program.
     let ended = weft(&["stacks", &job.id()]);
     ended.expect_success();
     let computes = ended.out.lines().find(|line| line.starts_with("rank 0:"));
@@ -281,7 +282,7 @@ fn what_was_killed_is_not_shown() {
         .as_u64()
         .expect("a number");
     let supervisor = process::ProcessHandle::open(supervisor as u32).expect("it runs");
-    // Both at once, so that nobody can tidy up.
+    // Both at once, so that neither can clean up.
     supervisor.signal(process::SIGKILL).expect("it runs");
     job.mpiexec.kill().expect("it runs");
     job.mpiexec.wait().expect("ours");
@@ -306,13 +307,13 @@ fn who_says_nonsense_is_refused_and_holds_up_nobody() {
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
     assert!(text.contains("refused"), "{text}");
-    // Without an end: it is closed, whatever becomes of what is written.
+    // Input without an end: the connection is closed, whatever happens to the bytes written.
     let mut stream = connect(&name);
     let _ = stream.write_all(&[b'x'; 5000]);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     assert_eq!(bytes, b"");
-    // Who says nothing, and who goes away.
+    // Clients that send nothing, and clients that go away.
     let silent: Vec<UnixStream> = (0..8).map(|_| connect(&name)).collect();
     for _ in 0..8 {
         drop(connect(&name));
@@ -323,9 +324,9 @@ fn who_says_nonsense_is_refused_and_holds_up_nobody() {
     drop(silent);
 }
 
-/// A user that is neither we nor root.
+/// A user that is neither the present one nor root.
 const STRANGER: u32 = 64_999;
-/// Tells the test below that it is the stranger, and what to connect to.
+/// Tells the test below that it is the stranger, and the socket to connect to.
 const SOCKET: &str = "LOOKING_SOCKET";
 
 #[test]
@@ -339,7 +340,7 @@ fn another_user_is_told_nothing() {
     }
     let job = Job::start();
     let name = job.socket();
-    // We are answered.
+    // The same user gets an answer.
     let mut stream = connect(&name);
     assert!(asked(&mut stream).contains("\"launcher\""));
 
@@ -367,7 +368,7 @@ fn connect(name: &str) -> UnixStream {
     UnixStream::connect_addr(&address).expect("it listens")
 }
 
-/// What is answered; nothing if the other side closes.
+/// The answer; empty if the other side closes the connection.
 fn asked(stream: &mut UnixStream) -> String {
     use std::io::Write;
     let _ = stream.write_all(b"{\"ask\":\"job\"}\n");

@@ -1,4 +1,4 @@
-//! Programs that go on after losses, and those that do not: C programs under `mpiexec`.
+//! Programs that continue after losses, and those that do not: C programs under `mpiexec`.
 #![allow(missing_docs)]
 
 use std::path::Path;
@@ -17,13 +17,13 @@ fn job(program: &Path, (fabric, ranks): (&str, u32), arguments: &[&str]) -> Ende
     )
 }
 
-/// How many losses, at least: a run of the program has so many as it has ranks, but two.
+/// The smallest number of losses: a run of the program has two fewer losses than ranks.
 fn losses() -> u32 {
     let named = std::env::var("WEFT_SEEDS").ok();
     named.map_or(54, |_| 1000)
 }
 
-/// Every second eight runs draw who dies, by numbers from this one on.
+/// In every second group of eight runs, the victims are drawn at random, with seeds from this one on.
 fn first_seed() -> usize {
     let named = std::env::var("WEFT_FIRST_SEED").ok();
     named.and_then(|named| named.parse().ok()).unwrap_or(1)
@@ -82,7 +82,7 @@ fn what_becomes_of_a_job_is_what_its_ranks_are_prepared_for() {
     }
 }
 
-/// An error handler alone does not say that a program goes on: many libraries set one.
+/// An error handler alone does not mean that a program continues: many libraries set one.
 #[test]
 fn a_job_of_programs_without_the_extension_ends_with_the_first_death() {
     let program = build("tests/programs/ulfm_ends.c", &["-DWITHOUT"]);
@@ -106,7 +106,8 @@ fn the_example_in_c_ends_with_two_ranks() {
     }
 }
 
-/// How long that takes is measured by who runs the program alone: here it is only that all hear of each loss.
+/// To measure how long that takes, run the program by itself: this test only checks that all ranks learn of
+/// each loss.
 #[test]
 fn all_ranks_of_a_host_hear_of_each_loss() {
     let program = build("tests/programs/loss_latency.c", &[]);
@@ -115,7 +116,8 @@ fn all_ranks_of_a_host_hear_of_each_loss() {
     assert_eq!(ended.out.lines().count(), 10, "{ended:?}");
 }
 
-/// Over a network alone a rank has no connection with those to which it has not talked: the launcher tells of their ends.
+/// With a network only, a rank has no connection with ranks with which it has not communicated: the launcher
+/// reports their ends.
 #[test]
 fn who_never_talked_to_a_rank_hears_of_its_loss() {
     let program = build("tests/programs/loss_heard.c", &[]);
@@ -130,7 +132,8 @@ fn who_never_talked_to_a_rank_hears_of_its_loss() {
     }
 }
 
-/// The kernel ends a connection on which nothing is taken for so long; who computes is there all the same.
+/// The kernel ends a connection if its peer accepts no data for that long; but a computing rank is still
+/// alive.
 #[test]
 fn who_computes_in_the_middle_of_a_message_is_not_lost() {
     let program = build("tests/programs/computes_long.c", &[]);
@@ -144,20 +147,21 @@ fn who_computes_in_the_middle_of_a_message_is_not_lost() {
     }
 }
 
-/// Who dies is one of those who start processes: the root, whom these call, or another one. Those that are half started concern nobody.
+/// The victim is one of the ranks that start processes: the root, which the new processes call, or another
+/// one. Processes that are only half started do not disturb the others.
 #[test]
 fn a_spawn_that_loses_a_parent_ends_what_it_has_started_and_nobody_else() {
     let program = build("tests/programs/spawn_loss.c", &[]);
     for fabric in FABRICS {
         for (victim, moment, pause) in [
-            // It never comes to the call; the children come at once, or late.
+            // It never reaches the call; the children come at once or late.
             ("2", "0", "0"),
             ("2", "0", "100000"),
             ("5", "0", "0"),
-            // In the middle of a call, while those who start wait for the children.
+            // In the middle of a call, while the parents wait for the children.
             ("2", "50000", "100000"),
             ("0", "50000", "100000"),
-            // Wherever that is.
+            // At any point of the call.
             ("0", "300", "0"),
             ("0", "5000", "0"),
             ("2", "1500", "0"),
@@ -175,7 +179,7 @@ fn a_spawn_that_loses_a_parent_ends_what_it_has_started_and_nobody_else() {
             let going = ended.out.matches("goes on\n").count();
             assert_eq!(going, 5, "{which}: {ended:?}");
             assert!(!ended.err.contains("another error"), "{which}: {ended:?}");
-            // Where the children are there before they are called for, whatever else the machine does.
+            // In these cases the children are surely started, whatever else the machine does.
             if moment == "0" && pause != "0" {
                 let told = "weft: spawned world 1 is ended: MPI_Comm_spawn has failed";
                 assert!(ended.err.contains(told), "{which}: {ended:?}");
@@ -184,7 +188,8 @@ fn a_spawn_that_loses_a_parent_ends_what_it_has_started_and_nobody_else() {
     }
 }
 
-/// Who starts processes hears of one that never comes to them, also where the job goes on after deaths; and can start others.
+/// Ranks that start processes learn of one that never reaches them, even if the job continues after deaths,
+/// and can start others.
 #[test]
 fn a_spawned_process_that_ends_before_it_has_met_its_parents_is_an_error_of_the_spawn() {
     let reported = build("tests/programs/spawn_unmet.c", &[]);
@@ -222,7 +227,7 @@ fn a_spawned_process_that_ends_before_it_has_met_its_parents_is_an_error_of_the_
     }
 }
 
-/// What a rank has forked has its connections, and may outlive it.
+/// A process that a rank has forked holds its connections, and may outlive it.
 #[test]
 fn a_rank_is_missed_although_a_process_that_it_has_forked_holds_its_connections() {
     let program = build("tests/programs/loss_forked.c", &[]);
@@ -236,7 +241,7 @@ fn a_rank_is_missed_although_a_process_that_it_has_forked_holds_its_connections(
     }
 }
 
-/// That says who lacks them, how many there may be, and what to do.
+/// The message names the rank, the limit, and a remedy.
 #[test]
 fn a_rank_without_descriptors_for_its_connections_says_so() {
     let program = build("tests/programs/all_to_all.c", &[]);

@@ -1,5 +1,5 @@
-//! The same program in places where others need flags or fail: ranks with user and PID namespaces of
-//! their own, `/dev/shm` small or read-only, a network namespace whose `lo` is down.
+//! The same program in environments where other implementations need flags or fail: ranks with user and PID
+//! namespaces of their own, `/dev/shm` small or read-only, a network namespace whose `lo` is down.
 #![allow(missing_docs)]
 
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weft_tests::{build, run, tool};
 
-/// Two ranks, each behind `wrapper`, exchange messages of all sizes, by one copy or by chunks.
+/// Two ranks, each behind `wrapper`, exchange messages of all sizes, by a single copy or in chunks.
 fn works_behind(wrapper: &[&str]) {
     let allowed = Command::new("unshare").args(["-Ur", "true"]).status();
     if !allowed.is_ok_and(|status| status.success()) {
@@ -62,7 +62,7 @@ fn read_only_shared_memory_folder() {
     ]);
 }
 
-/// As while a package is brought up to date: the file of the program is gone.
+/// As during the update of a package: the file of the program is gone.
 #[test]
 fn what_works_here_is_tried_by_a_program_whose_file_is_gone() {
     let weft = weft_tests::installation().join("bin/weft");
@@ -115,7 +115,7 @@ fn no_access_to_the_memory_of_other_processes() {
         ended.out.contains("point-to-point: ok with 2 ranks"),
         "{ended:?}"
     );
-    // One of the two may copy, the other not.
+    // One of the two ranks may copy, the other may not.
     let mut command = tool("mpiexec");
     command.args(["-n", "1"]).arg(&deny).arg(&program);
     command.args([":", "-n", "1"]).arg(&program);
@@ -123,7 +123,8 @@ fn no_access_to_the_memory_of_other_processes() {
     ended.expect_success();
 }
 
-/// A whole job whose launcher and ranks are refused a system call each: there is a second way, or it is done without.
+/// A whole job whose launcher and ranks are refused one system call at a time: there is another way, or they
+/// do without it.
 #[test]
 fn refused_system_calls_one_by_one() {
     let (deny, program, ends) = (
@@ -161,7 +162,7 @@ fn refused_system_calls_one_by_one() {
         assert_ne!(ended.code(), Some(0), "{call}: {ended:?}");
         assert!(ended.err.contains("rank"), "{call}: {ended:?}");
     }
-    // All of them at once.
+    // All of the calls at once.
     let mut command = Command::new(&deny);
     for call in ["memfd_create", "pidfd_open", "signalfd", "prctl"] {
         command.arg(format!("-{call}"));
@@ -171,7 +172,7 @@ fn refused_system_calls_one_by_one() {
     run(&mut command, Duration::from_secs(60)).expect_success();
 }
 
-/// The cores that each rank may run on, as the kernel says, by rank.
+/// The cores that each rank may run on, according to the kernel, by rank.
 fn allowed_cores(mpiexec: &mut Command) -> Vec<String> {
     let ended = run(mpiexec, Duration::from_secs(30));
     ended.expect_success();
@@ -181,7 +182,8 @@ fn allowed_cores(mpiexec: &mut Command) -> Vec<String> {
     lines.into_iter().map(list).collect()
 }
 
-/// Ranks are bound where they were asked to be, and nowhere else; what their launcher may not use they do not get.
+/// Ranks are bound to the cores that were asked for, and to no others; they do not get cores that their
+/// launcher may not use.
 #[test]
 fn ranks_run_on_the_cores_that_were_named() {
     let ours = weft_sys::cores::allowed().expect("readable");
@@ -196,7 +198,7 @@ fn ranks_run_on_the_cores_that_were_named() {
         let mut command = tool("mpiexec");
         allowed_cores(command.args(["-n", "2"]).args(options).args(look))
     };
-    // Two jobs at once have the whole machine each: nobody is kept anywhere by default.
+    // Two jobs at the same time may each use the whole machine: by default no rank is bound.
     assert_eq!(on(&[]), [all.clone(), all.clone()]);
     assert_eq!(on(&["--bind-to", "none"]), [all.clone(), all.clone()]);
     let (first, last) = (ours[0], *ours.last().expect("one at least"));
@@ -210,7 +212,7 @@ fn ranks_run_on_the_cores_that_were_named() {
         each.iter().all(|list| list.parse::<usize>().is_ok()),
         "{each:?}"
     );
-    // Within a control group, or a scheduler's binding: as if the others did not exist.
+    // Within a control group, or a scheduler's binding: as if the other cores did not exist.
     let narrow = std::thread::spawn(move || {
         weft_sys::cores::pin(&[last]).expect("one of ours");
         let mut command = tool("mpiexec");
@@ -250,7 +252,7 @@ fn it_is_said_where_ranks_run() {
     }
 }
 
-/// A job behind a wrapper; `None` if this machine does not let us make user namespaces and the wrapper needs one.
+/// A job behind a wrapper; `None` if the wrapper needs a user namespace and this machine does not allow that.
 fn within(script: &str, arguments: &[&str], namespaces: bool) -> Option<weft_tests::Ended> {
     let allowed = || Command::new("unshare").args(["-Urm", "true"]).status();
     if namespaces && !allowed().is_ok_and(|status| status.success()) {
@@ -269,7 +271,7 @@ fn within(script: &str, arguments: &[&str], namespaces: bool) -> Option<weft_tes
     Some(run(&mut command, Duration::from_secs(60)))
 }
 
-/// Where other launchers want a folder, a variable or a limit: the whole job works.
+/// A job works without folders, variables or limits that other launchers need.
 #[test]
 fn poor_environments() {
     let program = build("tests/programs/point_to_point.c", &["-pthread"]);
@@ -295,7 +297,7 @@ fn poor_environments() {
         ("ulimit -l 0; exec \"$0\" \"$@\"", false),
         ("ulimit -c 0; ulimit -s 512; exec \"$0\" \"$@\"", false),
     ] {
-        // What is below /tmp is hidden with it.
+        // Files below /tmp are hidden as well.
         if script.contains("/tmp") && program.starts_with("/tmp") {
             continue;
         }
@@ -310,7 +312,7 @@ fn poor_environments() {
     }
 }
 
-/// Where it cannot work, it is said what to do.
+/// If it cannot work, the message says what to do.
 #[test]
 fn limits_that_are_too_low_are_named() {
     for (script, remedy) in [
@@ -321,7 +323,7 @@ fn limits_that_are_too_low_are_named() {
         assert_ne!(ended.code(), Some(0), "{script}: {ended:?}");
         assert!(ended.err.contains(remedy), "{script}: {ended:?}");
     }
-    // A file that may not grow takes no complaint; that ends nobody by a signal.
+    // A message cannot be written to a file that may not grow; that must not end the launcher by a signal.
     let folder = weft_tests::scratch("file-limit");
     let file = folder.join("said").display().to_string();
     let script = format!("ulimit -f 0; exec \"$0\" \"$@\" 2> {file}");

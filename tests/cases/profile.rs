@@ -1,4 +1,4 @@
-//! Where the time goes: `mpiexec --profile` and `mpiexec --timeline`, of whole programs.
+//! Profiles and timelines of whole programs: `mpiexec --profile` and `mpiexec --timeline`.
 #![allow(missing_docs)]
 
 #[path = "../launch/network.rs"]
@@ -27,7 +27,7 @@ fn read(file: &Path) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// The profile of a job that does this.
+/// The profile of a job of the program with this argument.
 fn profile(ranks: u32, what: &str) -> Value {
     let file = scratch("profile").join(format!("{what}.json"));
     let ended = run(
@@ -49,7 +49,7 @@ fn row<'a>(profile: &'a Value, call: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("{call} is not in {profile:#}"))
 }
 
-/// Why, and for whom, a call has waited longest.
+/// The reason for which a call has waited longest, and the rank.
 fn waited_for(profile: &Value, call: &str) -> (String, u64) {
     let row = row(profile, call);
     let first = &row["waited_for"][0];
@@ -94,11 +94,11 @@ fn who_comes_last_to_a_collective_is_named() {
     assert_eq!(row["per_rank"]["ranks"], 4);
 }
 
-/// What is between these two, with its error.
+/// Whether a number is near the truth, given its error.
 fn is_near(found: &Value, error: &Value, truth: f64) -> bool {
     let (found, error) = (found.as_f64(), error.as_f64());
     let (found, error) = (found.expect("a number"), error.expect("a number"));
-    // Far more than a standard error: this is to fail when something is wrong, not once in twenty times.
+    // Far more than a standard error: the test must fail when something is wrong, not once in twenty runs.
     (found - truth).abs() <= 6.0 * error + 0.02 * truth
 }
 
@@ -118,7 +118,7 @@ fn calls_made_very_often_are_counted_and_their_places_are_estimated() {
         false => (other, one),
     };
     let sum = [one, other].map(|row| row["count"].as_u64().expect("a count"));
-    // How many there are is known, but for rounding; where they were made is not.
+    // Their total is known exactly, except for rounding; their places are not.
     assert!(
         (999_999..=1_000_001).contains(&(sum[0] + sum[1])),
         "{sum:?}"
@@ -133,7 +133,7 @@ fn calls_made_very_often_are_counted_and_their_places_are_estimated() {
     let size = |row: &Value| row["bytes"].as_f64().zip(row["count"].as_f64());
     let size = |row| size(row).map_or(0.0, |(bytes, count)| bytes / count);
     assert!((size(one) - 8.0).abs() < 0.01 && (size(other) - 16.0).abs() < 0.01);
-    // Of a call that is made at one place everything that does not depend on time is exact.
+    // For a call that is made at one place, everything is exact except for times.
     let received = row(&found, "MPI_Recv");
     assert_eq!(
         (&received["count"], &received["count_error"]),
@@ -147,7 +147,8 @@ fn a_long_wait_of_a_call_that_is_left_out_is_told() {
     let found = profile(2, "pause");
     let row = row(&found, "MPI_Sendrecv_replace");
     assert!(row["estimated"].as_u64() > Some(0), "{row:#}");
-    // Asleep for most of the time that the other one was: it spins before, and the machine may be slow after.
+    // It was asleep for most of the time that the other one was: it spins before, and the machine may wake it
+    // late.
     assert!(row["longest_seconds"].as_f64() > Some(0.1), "{row:#}");
     let waits = row["waited_for"].as_array().expect("waits");
     let for_one = waits
@@ -171,7 +172,7 @@ fn calls_that_are_rare_are_all_recorded_beside_those_that_are_not() {
     trace.check();
     let slices = trace.events("X");
     let probes = slices.iter().filter(|one| one["name"] == "MPI_Probe");
-    // Older ones may have given way.
+    // Older ones may have been overwritten.
     assert!(probes.count() > 0);
     let gaps: Vec<_> = slices.iter().filter(|one| one["cat"] == "gap").collect();
     let receives = slices.iter().filter(|one| one["name"] == "MPI_Recv");
@@ -181,12 +182,12 @@ fn calls_that_are_rare_are_all_recorded_beside_those_that_are_not() {
         let (at, _) = ends(receive).expect("times");
         inside += usize::from(gaps.iter().any(|gap| {
             let (begun, time) = ends(gap).expect("times");
-            // The call that began the gap is recorded.
+            // The call at the start of the gap is recorded.
             gap["pid"] == 2 && (begun + 100.0..begun + time).contains(&at)
         }));
     }
     assert!(gaps.len() > 1, "{}", gaps.len());
-    // Only those that have slept.
+    // Only receives that have slept.
     assert!(inside < 100, "{inside} calls in gaps");
     assert!(
         ended
@@ -258,10 +259,11 @@ fn what_cannot_be_written_is_refused_before_anything_starts() {
     assert!(ended.err.contains("name another file"), "{ended:?}");
 }
 
-/// Messages are told apart by their number, and the programs that count arrows ask by `MPI_Testall` in a loop, which is frequent.
+/// Messages are matched by their number, and the programs whose arrows are counted call `MPI_Testall` in a
+/// loop, which is frequent.
 const EACH: &str = "--record-each";
 
-/// The timeline of a job that does this, and how it ended.
+/// The timeline of a job of the program with this argument, and how it ended.
 fn timeline(ranks: u32, what: &str) -> (Trace, Ended) {
     timeline_of(ranks, what, &[])
 }
@@ -281,7 +283,7 @@ fn timeline_of(ranks: u32, what: &str, options: &[&str]) -> (Trace, Ended) {
     (Trace::read(&file), ended)
 }
 
-/// What `messages` of the program sends among so many ranks.
+/// The messages that the program sends between its ranks when run as `messages`.
 fn all_messages(ranks: u64) -> BTreeMap<(u64, u64), usize> {
     let mut found = BTreeMap::new();
     for rank in 0..ranks {
@@ -303,7 +305,7 @@ fn each_message_is_an_arrow() {
     let barriers = found.events("X");
     let barriers = barriers.iter().filter(|one| one["name"] == "MPI_Barrier");
     let last: Vec<_> = barriers.map(|one| one["args"]["last"].as_u64()).collect();
-    // All but the last one say who that was.
+    // All but the last rank record who was last.
     assert_eq!(last.len(), 3);
     assert_eq!(last.iter().flatten().count(), 2, "{last:?}");
 }
@@ -346,7 +348,7 @@ fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
             sent.expect("bytes")
         })
         .collect();
-    // The first of them may have been waited for since before the gap's end.
+    // The receiver may have waited for the first of them since before the end of the gap.
     assert!(arrows == sent || arrows == sent[1..], "{arrows:?} {sent:?}");
 }
 
@@ -357,7 +359,7 @@ fn messages_between_gaps_are_arrows() {
     assert_eq!(found.check(), BTreeMap::from([((0, 1), 15)]));
 }
 
-/// The calls that the arrows of a timeline join, sender first.
+/// The calls that the arrows of a timeline connect, sender first.
 fn joined(found: &Trace) -> Vec<[&Value; 2]> {
     let calls = Calls::of(found);
     let ends: BTreeMap<_, _> = found
@@ -383,7 +385,7 @@ fn messages_of_several_threads_are_arrows_between_gaps() {
     assert!(gaps.iter().any(|one| one["cat"] == "gap"));
     let mut checked = 0;
     for [sent, received] in joined(&found) {
-        // Others end where several are completed.
+        // Other arrows end at calls that complete several requests.
         if received["name"] == "MPI_Recv" {
             assert_eq!(sent["args"]["tag"], received["args"]["tag"]);
             checked += 1;
@@ -439,7 +441,7 @@ fn threads_have_tracks_of_their_own() {
     );
     let names = found.events("M");
     let names = names.iter().filter(|one| one["name"] == "thread_name");
-    // The one that has initialised MPI, and two more, on each rank.
+    // On each rank, the thread that has initialised MPI and two more.
     assert_eq!(names.count(), 6);
 }
 
@@ -469,7 +471,8 @@ fn a_job_that_is_aborted_or_killed_leaves_a_valid_file() {
 fn a_launcher_that_is_interrupted_or_killed_leaves_a_valid_file() {
     for signal in ["INT", "KILL"] {
         let file = scratch("profile").join(format!("{signal}.json"));
-        // A shell without job control starts what is in the background with SIGINT ignored, and a launcher leaves it so.
+        // A shell without job control starts background programs with SIGINT ignored, and a launcher does not
+        // change that.
         let mut child = Command::new("env")
             .arg("--default-signal=INT")
             .arg(tool("mpiexec").get_program())
@@ -488,7 +491,7 @@ fn a_launcher_that_is_interrupted_or_killed_leaves_a_valid_file() {
             .args([format!("-{signal}"), child.id().to_string()])
             .status();
         assert!(sent.expect("kill can be started").success());
-        // Whoever holds its output ends last.
+        // The process that holds its output ends last.
         assert!(lines.next().is_none());
         let _ = child.wait().expect("our own child");
         let messages: usize = Trace::read(&file).check().values().sum();
@@ -515,7 +518,7 @@ fn fibers_have_tracks_of_their_own() {
         name.starts_with("fiber ")
     });
     assert!(fibers.count() > 2);
-    // Each is a message of a fiber.
+    // Each arrow is a message of a fiber.
     let messages: usize = found.check().values().sum();
     assert!(messages > 1000, "{messages}");
 }
@@ -529,7 +532,7 @@ fn python_programs_are_profiled_as_they_are() {
         .into_iter()
         .flatten();
     let built = built.filter_map(|entry| Some(entry.ok()?.path()));
-    // What was unpacked is not yet built, and the Python that builds it has no mpi4py.
+    // It may be unpacked but not yet built, and the Python that builds it has no mpi4py.
     let is_built =
         |path: &PathBuf| path.join("ready").exists() && path.join("mpi4py/MPI.pyi").exists();
     let Some(packages) = built.into_iter().find(is_built) else {
@@ -543,7 +546,7 @@ fn python_programs_are_profiled_as_they_are() {
             .arg(format!("--profile={}", file.display()))
             .arg("python3")
             .arg(root().join("tests/programs/late.py"))
-            // Cargo names folders there in which a library stands that mpi4py takes for an MPI.
+            // Cargo names folders there that contain a library that mpi4py would take for an MPI.
             .env_remove("LD_LIBRARY_PATH")
             .env("PYTHONPATH", packages),
         LIMIT,

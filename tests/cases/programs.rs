@@ -43,7 +43,7 @@ fn nobody_waits_at_the_end_for_a_rank_that_uses_sessions_only() {
     }
 }
 
-/// By whatever they talk, and whatever the one does that uses sessions only.
+/// This holds for every fabric, and whatever the rank does that only uses sessions.
 #[test]
 fn a_rank_that_uses_sessions_only_may_go_on_until_the_others_have_ended() {
     let program = build("tests/programs/sessions_beside.c", &[]);
@@ -91,7 +91,7 @@ fn collectives() {
     passes("collectives", &[1, 2, 3, 4, 7, 8], &[]);
 }
 
-/// A folder of this test's own, removed at its end.
+/// A folder for this test only, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -118,7 +118,7 @@ fn files() {
     passes("files", &[1, 2, 3, 4], &[folder.name()]);
 }
 
-/// A file system of half a megabyte, which only this job sees.
+/// A file system of half a megabyte, which is visible only to this job.
 #[test]
 fn files_on_a_full_disk() {
     let program = build("tests/programs/files.c", &["-pthread"]);
@@ -136,14 +136,14 @@ fn files_on_a_full_disk() {
     }
 }
 
-/// Every case of `large.c` that few elements take part in, too.
+/// Every case of `large.c` that also works with few elements.
 #[test]
 fn large_counts_in_small() {
     passes("large", &[2, 3], &["all", "3000001"]);
     passes("large", &[2, 3], &["all", "300001", "gaps"]);
 }
 
-/// Whether so many GiB of memory are free; says so if not.
+/// Whether that many GiB of memory are free; prints a message if not.
 fn has_memory(gibibytes: u64, case: &str) -> bool {
     let facts = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = facts
@@ -157,8 +157,9 @@ fn has_memory(gibibytes: u64, case: &str) -> bool {
     free >= gibibytes
 }
 
-/// More elements than 31 bits count, and than 32 bits do. Takes up to 14 GiB of memory, and with gaps where each rank gets something
-/// of each 26 GiB; minutes; and one such test at a time: `cargo test -p weft-tests --test programs many_elements -- --ignored`.
+/// More elements than 31 bits can count, and than 32 bits can. This takes up to 14 GiB of memory, or 26 GiB with gaps if each rank
+/// gets something from each; it takes minutes; and only one such test may run at a time: `cargo test -p weft-tests --test programs
+/// many_elements -- --ignored`.
 #[test]
 #[ignore = "takes minutes, and more memory than most machines have to spare"]
 fn many_elements() {
@@ -237,7 +238,7 @@ fn processes_that_start_others_over_tcp() {
     }
 }
 
-/// Places of processes that have ended are used again: there is room for few.
+/// The slots of processes that have ended are reused: there are only a few.
 #[test]
 fn processes_one_after_the_other_without_end() {
     let program = build("tests/programs/spawn.c", &["-pthread"]);
@@ -254,7 +255,7 @@ fn processes_one_after_the_other_without_end() {
     }
 }
 
-/// As the standard says who is connected (MPI 5.0, section 11.10.4).
+/// According to which processes the standard calls connected (MPI 5.0, section 11.10.4).
 #[test]
 fn who_dies_with_whom() {
     let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
@@ -280,8 +281,8 @@ fn who_dies_with_whom() {
     }
 }
 
-/// By MPI_Init, by a session alone, by the services of Weft: whoever has started them goes on. Also where nobody has started the
-/// first one.
+/// They begin with MPI_Init, with a session only, or with the services of Weft, and the ranks that have started them continue.
+/// This also holds if the first process was not started by a launcher.
 #[test]
 fn those_who_are_started_may_begin_with_a_session() {
     let program = build("tests/programs/spawn_beginnings.c", &["-pthread"]);
@@ -300,11 +301,11 @@ fn those_who_are_started_may_begin_with_a_session() {
     assert_eq!(processes_of(&program), [0; 0], "{ended:?}");
 }
 
-/// A program that was started and never begins with MPI is waited for, but not in silence.
+/// A parent waits for a program that was started and never begins with MPI, but a message says so.
 #[test]
 fn who_is_started_and_does_not_begin_with_mpi_is_named() {
     let built = build("tests/programs/spawn_deaths.c", &["-pthread"]);
-    // Others run that one meanwhile.
+    // Other tests run the original meanwhile.
     let program = scratch("does-not-begin").join("spawn_deaths");
     std::fs::copy(built, &program).expect("copies");
     let mut command = tool("mpiexec");
@@ -324,7 +325,7 @@ fn who_is_started_and_does_not_begin_with_mpi_is_named() {
     assert_eq!(processes_of(&program), [0; 0], "{rest:?}");
 }
 
-/// Its connections are closed before its parent hears of its end, and others end because of that.
+/// Its connections are closed before its parent learns of its end, and others end because of that.
 #[test]
 fn a_rank_that_dies_slowly_is_the_one_at_fault() {
     let program = build("tests/programs/slow_death.c", &["-pthread"]);
@@ -336,7 +337,7 @@ fn a_rank_that_dies_slowly_is_the_one_at_fault() {
     assert!(ended.err.contains(last), "{ended:?}");
 }
 
-/// Without a launcher: one is started when it is needed, and nothing is left of it.
+/// Without a launcher: one is started when it is needed, and does not outlive the program.
 #[test]
 fn a_program_that_was_started_alone_starts_others() {
     for (name, arguments) in [("spawn", &[][..]), ("spawn", &["20"]), ("ports", &[])] {
@@ -356,7 +357,7 @@ fn a_program_that_was_started_alone_starts_others() {
 fn who_dies_with_a_program_that_was_started_alone() {
     let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
     for (what, code, said) in [
-        // Ended by the kernel, as its launcher is gone.
+        // The kernel ends it, because its launcher is gone.
         ("connected", None, "rank 1 of spawned world 1"),
         ("independent", Some(0), "the job goes on without its world"),
         (
@@ -373,7 +374,7 @@ fn who_dies_with_a_program_that_was_started_alone() {
     }
 }
 
-/// SIGKILL of each kind of process of a job that a program has made by itself.
+/// SIGKILL of each kind of process of a job of a program that was started without a launcher.
 #[test]
 fn nothing_is_left_of_a_program_that_was_started_alone() {
     let built = build("tests/programs/spawn_deaths.c", &["-pthread"]);
@@ -458,20 +459,22 @@ fn one_sided() {
     passes("one_sided", &[1, 2, 3, 4, 7], &[]);
 }
 
-/// After a flush no rank misses what another has put and flushed before that one looked.
+/// After its own flush, a rank sees everything that another one has put and flushed before.
 #[test]
 fn stores_and_loads_of_two_ranks_are_in_order() {
     passes("store_order", &[2], &[]);
 }
 
-/// Those who share a lock and those who have it alone find the same in all words, whichever way they take it.
+/// Holders of a shared and of an exclusive lock find the same value in all words, whichever way they acquire
+/// the lock.
 #[test]
 fn locks_of_windows_are_shared_or_had_alone() {
     passes("window_locks", &[1, 2, 3], &[]);
     passes("window_locks", &[2, 3], &["threads"]);
 }
 
-/// Nobody waits for ever who shares several locks while others wait to have one of them alone, and those others do not either.
+/// A rank that shares several locks does not wait for ever while others wait for one of them exclusively, and
+/// neither do those others.
 #[test]
 fn locks_of_windows_are_taken_in_any_order() {
     passes("window_circles", &[1, 2, 4, 5, 8], &[]);
@@ -483,7 +486,8 @@ fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 17], &["mpi"]);
 }
 
-/// Where no launcher of ours has looked at it: who misspells it would believe that all is checked.
+/// This is for a value that no launcher of ours has checked: otherwise a user who misspells it would believe
+/// that everything is checked.
 #[test]
 fn a_mode_of_checks_that_is_not_known_is_refused() {
     let mut command = Command::new(build("tests/programs/job_ends.c", &["-pthread"]));
@@ -492,7 +496,7 @@ fn a_mode_of_checks_that_is_not_known_is_refused() {
     assert!(ended.err.contains("WEFT_CHECK is 'stric'"), "{ended:?}");
 }
 
-/// Who aborts says of which communicator, also where it has no name.
+/// The message about an abort names the communicator, even if it has no name.
 #[test]
 fn an_abort_of_what_has_no_name_is_told_in_words() {
     let mut command = tool("mpiexec");
@@ -504,8 +508,8 @@ fn an_abort_of_what_has_no_name_is_told_in_words() {
     assert!(ended.err.contains(said), "{ended:?}");
 }
 
-/// The server is killed twice in the middle: all clients hear of it, by its number, and finish with the
-/// one that was started anew.
+/// The server is killed twice in the middle: all clients learn of it, with its number, and finish with the
+/// restarted one.
 #[test]
 fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
     let program = build("examples/key_value.c", &[]);
@@ -528,8 +532,8 @@ fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
             .filter(|client| said.contains(&format!("client {client}: node 0 is lost: ")))
             .count()
     };
-    // It is killed at least twice, and until half of its clients have met a death: how soon they are
-    // there, and how soon they are done, is the machine's affair.
+    // It is killed at least twice, and until half of its clients have met a death: when they start and when
+    // they are done depends on the machine.
     let (mut said, mut killed) = (String::new(), 0);
     for line in BufReader::new(job.stderr.take().expect("piped")).lines() {
         let line = line.expect("text");
@@ -545,7 +549,7 @@ fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
             let patience = Duration::from_millis(200 * (killed - 1).max(1));
             std::thread::spawn(move || {
                 std::thread::sleep(patience);
-                // It may have served all of them meanwhile and ended.
+                // Meanwhile it may have served all clients and ended.
                 let killed = Command::new("kill").args(["-9", &number]).status();
                 killed.expect("kill exists");
             });
@@ -561,11 +565,11 @@ fn a_server_that_is_killed_is_started_anew_and_nothing_hangs() {
         16,
         "{out}"
     );
-    // One that is quick may have finished before.
+    // A quick client may have finished before.
     assert!(told(&said) >= 8, "{said}");
 }
 
-/// With `report` the others are told and end as they like; the exit code is that of the death.
+/// With `report` the others are informed and end in their own way; the exit code is that of the death.
 #[test]
 fn a_death_that_is_reported_ends_nobody_else() {
     let program = build("tests/programs/mourners.c", &[]);
@@ -577,7 +581,7 @@ fn a_death_that_is_reported_ends_nobody_else() {
     assert!(ended.err.contains("rank 4 killed by signal 9"), "{ended:?}");
 }
 
-/// Whoever waits for the lock that a dead rank had, or for its memory, is told.
+/// A rank that waits for the lock of a dead rank, or for its memory, gets an error.
 #[test]
 fn a_window_whose_member_dies_holds_nobody_up() {
     let program = build("tests/programs/window_death.c", &[]);
@@ -596,7 +600,8 @@ fn a_window_whose_member_dies_holds_nobody_up() {
     }
 }
 
-/// Whoever lives has all bytes and success, or an error, whatever the root does with its buffer after its own.
+/// A living rank gets all bytes and success, or an error, whatever the root does with its buffer after its
+/// own call has returned.
 #[test]
 fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
     let source = "tests/programs/broadcast_death.c";
@@ -619,7 +624,7 @@ fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
     }
 }
 
-/// The connection is made by whoever looks while the sender makes no call.
+/// The receiver establishes the connection while the sender makes no call.
 #[test]
 fn a_first_message_is_received_while_its_sender_is_outside_of_mpi() {
     let program = build("tests/programs/first_message.c", &[]);
@@ -639,13 +644,13 @@ fn a_first_message_is_received_while_its_sender_is_outside_of_mpi() {
     }
 }
 
-/// Twenty thousand large messages are under way before one is received, and hold nobody else up.
+/// Twenty thousand large messages are under way before one is received, and do not delay other messages.
 #[test]
 fn there_is_no_limit_to_large_messages_under_way() {
     passes("flood", &[2, 3, 17], &[]);
 }
 
-/// Ten million small messages, with `WEFT_SEEDS`; else fewer, which are still more than fit.
+/// Ten million small messages, with `WEFT_SEEDS`; otherwise fewer, which are still more than fit.
 #[test]
 fn who_floods_waits_instead_of_filling_the_memory_of_who_does_not_receive() {
     let program = build("tests/programs/overrun.c", &["-pthread"]);
@@ -692,7 +697,8 @@ fn examples_of_queues_and_partitions() {
     assert!(ended.out.contains("the sum is 600000"), "{ended:?}");
 }
 
-/// Who starts an example with another number of ranks than it is written for is told so, and by its exit code.
+/// A user who starts an example with a number of ranks for which it is not written gets a message and an exit
+/// code.
 #[test]
 fn examples_say_how_many_ranks_they_need() {
     for (source, ranks) in [
@@ -727,7 +733,7 @@ fn examples_of_one_sided_access_and_of_a_grid() {
     for ranks in [1, 2, 4, 6] {
         let ended = mpiexec(ranks, &heat, &[]);
         ended.expect_success();
-        // Nothing leaves a plate whose edges are joined.
+        // No heat leaves a plate whose edges are joined.
         assert!(
             ended
                 .out
@@ -757,7 +763,7 @@ fn the_fine_print() {
     passes("fine_print", &[1, 2, 3, 4], &[]);
 }
 
-/// What works here and need not elsewhere is named where it is asked for, once by each process.
+/// Things that work with Weft but need not elsewhere are reported if asked for, once by each process.
 #[test]
 fn checks_for_development() {
     let program = build("tests/programs/fine_print.c", &["-pthread"]);
@@ -777,7 +783,7 @@ fn checks_for_development() {
     }
 }
 
-/// The wrapper for C++ under the names that build systems look for.
+/// The wrapper for C++ under the names for which build systems look.
 #[test]
 fn the_wrapper_for_cxx_has_three_names() {
     let shown = |name: &str| {
@@ -790,8 +796,8 @@ fn the_wrapper_for_cxx_has_three_names() {
     assert_eq!(shown("mpiCC"), shown("mpicxx"));
 }
 
-/// Messages that nobody has received when their communicator is freed are named, once for each process. It is no
-/// error: programs that forget messages run everywhere else.
+/// Messages that were not received when their communicator is freed are reported, once for each process. This is
+/// not an error: programs that forget messages run everywhere else.
 #[test]
 fn forgotten_messages_are_named_once() {
     let program = build("tests/programs/fine_print.c", &["-pthread"]);
@@ -812,8 +818,8 @@ fn forgotten_messages_are_named_once() {
     }
 }
 
-/// A thread that reads standard input has the lock of that stream for as long as nothing comes. Neither
-/// an abort nor a fatal error waits for it, and what was printed before is not lost.
+/// A thread that reads standard input holds the lock of that stream as long as there is no input. Neither an
+/// abort nor a fatal error waits for it, and earlier output is not lost.
 #[test]
 fn who_ends_the_job_does_not_wait_for_a_reader_of_standard_input() {
     let program = build("tests/programs/reader.c", &["-pthread"]);
@@ -869,7 +875,7 @@ fn every_wrong_argument_gets_its_class_and_a_remedy() {
     ended.expect_success();
 }
 
-/// The same for those of MPI_T, whose codes are classes of their own.
+/// The same for the functions of MPI_T, whose codes are classes of their own.
 #[test]
 fn every_wrong_argument_of_tools_gets_its_code() {
     passes("wrong_tools", &[1, 2], &[]);
@@ -887,7 +893,7 @@ fn every_service_with_the_extremes_of_every_argument() {
 fn threads_of_both_kinds() {
     passes("threads", &[2, 4], &["16"]);
     passes("threads", &[2], &["64"]);
-    // A sanitizer sees as much of a few.
+    // Under a sanitizer, a few show as much.
     if Sanitizer::of_this_run().is_none() {
         passes("threads", &[2], &["256"]);
     }
@@ -909,7 +915,7 @@ fn fibers_of_c() {
     passes("fibers", &[1, 2, 3], &[]);
 }
 
-/// The examples as they say that they are started, smaller.
+/// The examples, started as their comments say, but with smaller sizes.
 #[test]
 fn fibers_of_the_examples() {
     let of = |name: &str, argument: &str, expected: &str| {
@@ -993,7 +999,7 @@ fn over_tcp_plain_and_encrypted() {
         ("window_circles", 4, &[]),
         ("window_circles", 7, &["20"]),
     ] {
-        // Collectives are many messages, which the others send as well.
+        // Collectives are just many messages, which the other programs also send.
         let tells_nothing = looks_for_races() && name == "collectives";
         if ranks > most_ranks() || tells_nothing {
             continue;
@@ -1012,8 +1018,8 @@ fn over_tcp_plain_and_encrypted() {
     }
 }
 
-/// The library is what a sanitizer watches, not the program alone: it reads what the program has freed, or
-/// writes at the same time.
+/// A sanitizer watches the library as well as the program: here the library reads what the program has freed,
+/// or what it writes at the same time.
 #[test]
 fn a_sanitizer_sees_what_the_library_does() {
     if Sanitizer::of_this_run().is_none() {

@@ -1,4 +1,4 @@
-//! Two jobs that are connected by the name of a port: two `mpiexec`, of which neither knows the other.
+//! Two jobs that are connected by the name of a port: two `mpiexec` that do not know each other.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn program() -> PathBuf {
     build("tests/programs/two_jobs.c", &["-pthread"])
 }
 
-/// A file for the name of a port that nobody has written yet.
+/// A file for the name of a port, not yet written.
 fn meeting_place() -> String {
     static NEXT: Mutex<u32> = Mutex::new(0);
     let number = {
@@ -44,7 +44,7 @@ fn beside(mut command: Command) -> JoinHandle<Ended> {
     thread::spawn(move || run(&mut command, LIMIT))
 }
 
-/// Both jobs end well, each with what it says last.
+/// Both jobs end well, each with its last line of output.
 fn both_pass(serve: Command, ask: Command, ranks: (u32, u32)) {
     let serve = beside(serve);
     let ask = beside(ask);
@@ -69,7 +69,8 @@ fn two_jobs_use_what_they_have_in_common() {
     }
 }
 
-/// What a connection has taken is given back when it ends, at once: a process can have 255 at a time.
+/// A connection releases all its resources when it ends, at once: a process can have 255 connections at a
+/// time.
 #[test]
 fn two_jobs_connect_many_times() {
     for (rounds, serving, asking) in [("40", 2, 1), ("300", 1, 1)] {
@@ -80,7 +81,8 @@ fn two_jobs_connect_many_times() {
     }
 }
 
-/// Nobody is lost who does not answer for long, and nobody who waits for one is accused of a deadlock.
+/// A partner that does not answer for long is not considered lost, and no deadlock is reported for a rank
+/// that waits for it.
 #[test]
 fn a_partner_may_compute_for_long() {
     let file = meeting_place();
@@ -120,7 +122,7 @@ fn also_where_one_of_them_talks_by_tcp() {
     }
 }
 
-/// Nobody has started it by a launcher.
+/// It was not started by a launcher.
 #[test]
 fn a_program_alone_connects_to_a_job() {
     let file = meeting_place();
@@ -209,7 +211,7 @@ fn a_port_that_cannot_be_reached_is_an_error_with_a_reason() {
     }
 }
 
-/// Whatever became of the jobs, nothing of them is left.
+/// Whatever happened to the jobs, no process of them is left.
 #[test]
 fn nothing_is_left_of_either() {
     let copy = |name: &str| {
@@ -235,7 +237,7 @@ fn nothing_is_left_of_either() {
     }
     mourn.kill().expect("our child");
     mourn.wait().expect("our child");
-    // The other one is told by a fatal error, and ends.
+    // The other job gets a fatal error, and ends.
     assert_ne!(stay.wait().expect("our child").code(), Some(0));
     for program in [mourner, stayer] {
         assert_eq!(processes_of(&program), [0; 0], "{}", program.display());

@@ -1,7 +1,8 @@
-//! Wrong programs (`tests/wrong`) and right ones (`tests/right`): of each wrong one is said what must be said, of a right one
-//! nothing, ever.
+//! Wrong programs (`tests/wrong`) and right ones (`tests/right`): for each wrong one there must be the right message, for a
+//! right one never any.
 //!
-//! Each file begins with a comment that says how it is run and what must come of it. One file may have several cases:
+//! Each file begins with a comment that says how it is run and what must happen. One file may have several
+//! cases:
 //!
 //! ```c
 //! /*
@@ -15,8 +16,8 @@
 //!  */
 //! ```
 //!
-//! What stands before the first `run` holds for all cases. Files are grouped by the word before the first hyphen. A right program
-//! ends with code 0 and nothing on standard error.
+//! Lines before the first `run` apply to all cases. Files are grouped by the word before the first hyphen. A right program ends
+//! with code 0 and nothing on standard error.
 #![allow(missing_docs)]
 
 #[path = "deadlocks_by_others.rs"]
@@ -33,13 +34,13 @@ use std::time::Duration;
 
 use weft_tests::{build, installation, root, run, scratch, tool};
 
-/// Longest time for one program: those that stand still are ended long before.
+/// Longest time for one program: a deadlock ends a program long before.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Programs that run at the same time: most of their time they wait.
 const AT_ONCE: usize = 4;
 
-/// One run of a program, and what must come of it.
+/// One run of a program, and its required outcome.
 #[derive(Clone, Debug, Default)]
 struct Case {
     ranks: u32,
@@ -62,7 +63,7 @@ impl Case {
         let mut cases: Vec<Self> = Vec::new();
         for line in comment.lines() {
             let line = line.trim().trim_start_matches('*').trim();
-            // Sentences are for people.
+            // Sentences are ignored.
             let Some((key, value)) = line.split_once(": ").filter(|(key, _)| !key.contains(' '))
             else {
                 continue;
@@ -91,7 +92,7 @@ impl Case {
         cases
     }
 
-    /// Runs it; what is not as it must be.
+    /// Runs it; returns what is not as it must be.
     fn fails(
         &self,
         name: &str,
@@ -141,7 +142,7 @@ impl Case {
     }
 }
 
-/// The programs of a folder whose name begins so.
+/// The programs of a folder whose name begins with the group.
 fn programs(folder: &str, group: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
     let paths = entries.map(|entry| entry.expect("readable").path());
@@ -156,7 +157,7 @@ fn programs(folder: &str, group: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Starts so many ranks, of what is appended.
+/// The command that starts a number of ranks of the program that is appended.
 type Launch<'a> = dyn Fn(u32) -> Command + Sync + 'a;
 
 fn check(folder: &str, group: &str) {
@@ -168,7 +169,7 @@ fn check(folder: &str, group: &str) {
     check_by(folder, group, &|_| true, &launch);
 }
 
-/// As [`check`], of those cases that are `wanted`, started in another way.
+/// As [`check`], but only the cases that are `wanted`, started in another way.
 fn check_by(folder: &str, group: &str, wanted: &dyn Fn(&Case) -> bool, launch: &Launch<'_>) {
     let mut cases = Vec::new();
     for path in programs(folder, group) {

@@ -90,7 +90,7 @@ fn what_a_rank_starts_is_no_rank() {
         ended.out,
         "rank 0 of 1 program 0 singleton true\n".repeat(2)
     );
-    // Not even if the rank replaces itself; it has not finalised, though.
+    // This also holds if the rank replaces itself by another program; but it has not finalised.
     let ended = Job::new([
         "-n",
         "1",
@@ -127,7 +127,7 @@ fn a_job_inside_a_job_is_a_job_of_its_own() {
 }
 
 /// Scripts and programs read the numbers of a rank from the variables of the usual launchers: before and after it has
-/// joined the job. Whatever it starts is no rank for all that, and jobs inside have their own.
+/// joined the job. Even so, a process that a rank starts is not a rank, and jobs inside have their own variables.
 #[test]
 fn ranks_have_the_usual_variables() {
     let (weft, rank) = (crate::harness::weft(), rank());
@@ -138,7 +138,7 @@ fn ranks_have_the_usual_variables() {
     let names = "$PMI_RANK $PMI_SIZE $MPI_LOCALRANKID $MPI_LOCALNRANKS $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK $OMPI_COMM_WORLD_LOCAL_SIZE";
     let script = format!("echo usual {names}");
     let nested = format!("{} run -n 3 {rank} usual", weft.display());
-    // No way to another launcher, but these numbers.
+    // Except for these numbers, no variables lead to another launcher.
     let lonely = "env | grep -E '^(PMI_(PORT|ID)|PMIX_|PMI2_|HYDI_|OMPI_MCA_)'; echo none";
     for (words, expected) in [
         (&["-n", "3", "sh", "-c", &script][..], expected(3)),
@@ -152,7 +152,7 @@ fn ranks_have_the_usual_variables() {
     }
 }
 
-/// Ranks that know nothing of our protocol ask for their job by PMI, as the library of MPICH does.
+/// Ranks that do not know our protocol ask for their job through PMI, like the library of MPICH.
 #[test]
 fn ranks_that_speak_pmi_are_served() {
     let rank = rank();
@@ -203,7 +203,7 @@ fn a_foreign_launcher_is_named() {
         );
         assert!(error.contains(named) && error.contains(remedy), "{error}");
     }
-    // One of the tasks explains it.
+    // Only one of the tasks explains it.
     let output = Command::new(rank())
         .arg("where")
         .envs([("SLURM_NTASKS", "4"), ("SLURM_PROCID", "2")])
@@ -229,7 +229,7 @@ fn ranks_exchange_values_through_the_launcher() {
 #[test]
 fn a_second_process_of_a_rank_is_refused() {
     let rank = rank();
-    // Beside the first, and after it.
+    // The second process runs beside the first, or after it.
     for script in [
         format!("{rank} wait & sleep 0.3; {rank} where"),
         format!("{rank} where; {rank} where"),
@@ -258,8 +258,8 @@ fn descriptors_that_were_closed_on_the_way_are_told() {
 
 #[test]
 fn a_rank_starts_as_from_a_shell() {
-    // The same signals blocked and ignored, the same descriptors: and those of the job, four (the last one for a
-    // library that speaks PMI).
+    // The same signals are blocked and ignored, and the same descriptors are open, plus the four of the job (the
+    // last one for a library that speaks PMI).
     let script = "echo $(grep -E 'Sig(Blk|Ign)' /proc/self/status) $(ls /proc/self/fd | wc -w)";
     let seen = |text: &str| -> Vec<(String, u32)> {
         let split = |line: &str| {

@@ -1,4 +1,4 @@
-//! Ends: whoever is killed or told to end, all of the job ends, and nothing else does.
+//! Ends: whichever process is killed or asked to end, all of the job ends, and nothing else does.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use crate::harness::{
     Job, OWN_NAMESPACES, Running, namespaces, new_names_in_shared_memory, rank, signal, weft,
 };
 
-/// Ranks with children of their own that fled into sessions of their own.
+/// Ranks with children that have moved into sessions of their own.
 const FLEEING: &str = "setsid sleep 600 & setsid sh -c 'sleep 601 & sleep 602' & sleep 603";
 
 fn fleeing() -> Running {
@@ -70,7 +70,7 @@ fn a_killed_process_group_takes_all_with_it() {
     assert!(running.until_nothing().is_some(), "{:?}", running.left());
 }
 
-/// Nobody of ours is left to do anything; the kernel ends the ranks.
+/// No process of the launcher is left; the kernel ends the ranks.
 #[test]
 fn if_both_are_killed_the_ranks_end_by_themselves() {
     let rank = rank();
@@ -152,7 +152,7 @@ fn ranks_that_ignore_signals_are_ended_all_the_same() {
     assert_eq!(running.left(), Vec::<String>::new());
 }
 
-/// A host that is reached only after the job was told to end starts nothing.
+/// A host that is reached only after the job was asked to end starts nothing.
 #[test]
 fn a_signal_while_hosts_are_being_reached_starts_no_ranks() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -169,7 +169,7 @@ fn a_signal_while_hosts_are_being_reached_starts_no_ranks() {
     let mut running = Job::new([&reach[..], &["sh", "-c", &program]].concat()).start();
     running.until("the host is called", |_| file("called").exists());
     signal(running.frontend(), libc::SIGTERM);
-    // Time for the signal to be handled; with less the test would pass all the more easily.
+    // Time for the signal to be handled; with less time the test would only pass more easily.
     thread::sleep(Duration::from_millis(300));
     fs::write(&go, "").expect("writes");
     let ended = running.end();
@@ -224,7 +224,7 @@ fn a_stopped_job_stands_still_and_goes_on() {
     assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
 }
 
-/// A shell that became the launcher had children before: they are not of the job.
+/// A shell that became the launcher may have had children before: they do not belong to the job.
 #[test]
 fn only_what_belongs_to_the_job_is_ended() {
     let line = format!(
@@ -244,7 +244,7 @@ fn only_what_belongs_to_the_job_is_ended() {
     );
     let words = fs::read(format!("/proc/{}/cmdline", left[0].id)).expect("it lives");
     assert_eq!(words, b"sleep\x00604\0");
-    // The same with everything killed.
+    // The same when the launcher is killed.
     let line = line.replace("exit 3", "sleep 606");
     for supervisor in [false, true] {
         let mut command = Command::new("sh");
@@ -268,7 +268,7 @@ fn only_what_belongs_to_the_job_is_ended() {
     }
 }
 
-/// The descriptors of all processes of a job: no socket that the network knows, no named file.
+/// The descriptors of all processes of a job: no network socket, no named file.
 #[test]
 fn a_local_job_opens_no_port_and_makes_no_file() {
     let folder = tempfile::tempdir().expect("a folder");

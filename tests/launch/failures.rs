@@ -1,4 +1,4 @@
-//! Failures: a rank fails, the job ends, its code is that of the first, the last line says who it was.
+//! Failures: a rank fails, the job ends with the code of the first failure, and the last line names the rank.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Job, rank, weft};
 
-/// Runs, and compares the code and the last line.
+/// Runs a job, and compares the exit code and the last line.
 fn expect(words: &[&str], code: i32, last: &str) {
     let ended = Job::new(words).run();
     assert_eq!(ended.code(), Some(code), "{words:?}: {ended:?}");
@@ -47,7 +47,7 @@ fn a_signal_is_named() {
     );
 }
 
-/// A folder with a command that takes this host for any other.
+/// A folder with a command that uses this host in place of any other.
 fn reach() -> (TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let reach = folder.path().join("reach");
@@ -68,7 +68,7 @@ fn input_that_cannot_be_read_is_said_where_rank_0_is_elsewhere() {
     assert!(ended.error.contains(said), "{ended:?}");
 }
 
-/// On this host ranks start there all the same; another host cannot be told where that is.
+/// On this host, ranks start there nevertheless; but there is no path to tell another host.
 #[test]
 fn a_folder_that_was_removed_is_named_for_other_hosts() {
     let (folder, reach) = reach();
@@ -95,7 +95,7 @@ fn an_exit_without_finalize_is_a_failure() {
 fn a_rank_that_never_initialises_fails_those_that_do() {
     let rank = rank();
     let line = "weft: rank 1 failed first: exited with code 0 without MPI_Init, while rank 0 has initialised MPI and counts on it; 1 other rank was ended";
-    // Whoever comes first.
+    // Either rank may be first.
     for script in ["true", "sleep 0.3"] {
         expect(
             &["-n", "1", &rank, "wait", ":", "-n", "1", "sh", "-c", script],
@@ -103,7 +103,7 @@ fn a_rank_that_never_initialises_fails_those_that_do() {
             line,
         );
     }
-    // Programs without MPI may do as they like.
+    // Programs without MPI may end in any way.
     let ended = Job::new(["-n", "1", "true", ":", "-n", "1", "sleep", "0.1"]).run();
     assert_eq!((ended.code(), &*ended.error), (Some(0), ""));
 }
@@ -121,7 +121,7 @@ fn an_abort_ends_all_with_its_code() {
         1,
         "weft: rank 0 failed first: called MPI_Abort with code 256; 1 other rank was ended",
     );
-    // Known from the shared memory only: also then it is an abort, not an exit.
+    // The abort is known only from the shared memory: even then it is reported as an abort, not an exit.
     let ended = Job::new(["-n", "3", &rank, "abort-by-fabric", "1", "5"]).run();
     assert_eq!(ended.code(), Some(5), "{ended:?}");
     assert!(

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// A job that takes longer than this hangs.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// The variable by which all processes of a job are found, whatever they do to their parents.
+/// The variable by which all processes of a job are found, even if they have other parents.
 const MARK: &str = "LAUNCH_TEST_MARK";
 
 /// The command, which cargo builds for the tests of its package.
@@ -31,7 +31,7 @@ pub fn weft() -> PathBuf {
     }
 }
 
-/// The helper program. Cargo builds it with the tests, unless only one of them was asked for.
+/// The helper program. Cargo builds it with the tests, unless only one of the tests was asked for.
 pub fn rank() -> String {
     example("rank")
 }
@@ -47,7 +47,7 @@ pub fn example(name: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A job to be started.
+/// A job that can be started.
 pub struct Job {
     pub command: Command,
     mark: String,
@@ -88,7 +88,7 @@ impl Job {
         job
     }
 
-    /// A command that starts a launcher somewhere.
+    /// A job of a command that starts a launcher somewhere.
     pub fn of(mut command: Command) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!(
@@ -101,7 +101,7 @@ impl Job {
         Self { command, mark }
     }
 
-    /// The same in one string, split at blanks.
+    /// The same words in one string, split at blanks.
     pub fn line(line: &str) -> Self {
         Self::new(line.split_whitespace())
     }
@@ -117,7 +117,7 @@ impl Job {
         self
     }
 
-    /// Runs to the end; nothing may be left then.
+    /// Runs to the end; no process may be left then.
     pub fn run(self) -> Ended {
         let mut running = self.start();
         let ended = running.end();
@@ -129,7 +129,7 @@ impl Job {
         ended
     }
 
-    /// As [`run`](Self::run), of a job whose agents somebody else has started: they end at the same time.
+    /// As [`run`](Self::run), for a job whose agents were started separately: they end at the same time.
     pub fn run_elsewhere(self) -> Ended {
         let mut running = self.start();
         let ended = running.end();
@@ -152,7 +152,7 @@ impl Job {
     }
 }
 
-/// A running job. Whatever is left of it when the test ends is killed.
+/// A running job. Processes that are left when the test ends are killed.
 pub struct Running {
     pub child: Child,
     mark: String,
@@ -167,7 +167,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// The process of this id, if it lives.
+    /// The process with this id, if it lives.
     pub fn read(id: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         let (start, end) = (stat.find('(')?, stat.rfind(')')?);
@@ -183,7 +183,7 @@ impl Member {
 }
 
 impl Running {
-    /// Has a command count as one of this job, in a process group of its own.
+    /// Makes a command count as part of this job, in a process group of its own.
     pub fn adopt(&self, command: &mut Command) {
         command
             .env(MARK, &self.mark)
@@ -252,7 +252,7 @@ impl Running {
             .collect()
     }
 
-    /// The supervisor's process, once it is there.
+    /// The supervisor's process, once it exists.
     pub fn supervisor(&self) -> Option<u32> {
         let members = self.members();
         members
@@ -285,7 +285,7 @@ impl Running {
         }
     }
 
-    /// Waits until so many processes have this name.
+    /// Waits until that many processes have this name.
     pub fn until_names(&self, name: &str, count: usize) {
         self.until(name, |job| {
             job.members()
@@ -300,7 +300,7 @@ impl Running {
     pub fn said(&mut self) -> String {
         let errors = self.child.stderr.as_mut().expect("not collected yet");
         let mut line = Vec::new();
-        // A byte at a time: the rest is collected later.
+        // One byte at a time, because the rest is collected later.
         let mut byte = [0];
         while byte[0] != b'\n' && errors.read(&mut byte).expect("readable") == 1 {
             line.push(byte[0]);
@@ -324,7 +324,7 @@ impl Running {
         heard
     }
 
-    /// How long it takes until nothing is left; `None` if something stays.
+    /// How long it takes until no process is left; `None` if some stay.
     pub fn until_nothing(&mut self) -> Option<Duration> {
         let start = Instant::now();
         loop {
@@ -370,13 +370,13 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Strin
     })
 }
 
-/// Lets a command begin with the signals as a terminal has them. Tests that run in the background of a
-/// shell without job control were started with SIGINT and SIGQUIT ignored, and a launcher leaves ignored
-/// what it finds ignored.
+/// Makes a command start with the signals that a terminal sets. Tests that run in the background of a shell
+/// without job control were started with SIGINT and SIGQUIT ignored, and a launcher keeps ignoring signals
+/// that it finds ignored.
 pub fn default_signals(command: &mut Command) {
     let default = || {
         for number in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM] {
-            // SAFETY: signal(2) may be called between fork and exec, and takes no memory of ours.
+            // SAFETY: signal(2) may be called between fork and exec, and uses no memory of ours.
             unsafe { libc::signal(number, libc::SIG_DFL) };
         }
         Ok(())
@@ -385,7 +385,7 @@ pub fn default_signals(command: &mut Command) {
     unsafe { command.pre_exec(default) };
 }
 
-/// The only child of a process, once it is there.
+/// The only child of a process, once it exists.
 pub fn child_of(parent: u32) -> u32 {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -407,14 +407,14 @@ pub fn signal(id: u32, number: i32) {
     let _ = weft_sys::process::signal(id, number);
 }
 
-/// A folder with `mpiexec` in it, as an installation has it.
+/// A folder with `mpiexec` in it, as in an installation.
 pub fn installation() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     symlink(weft(), folder.path().join("mpiexec")).expect("a link");
     folder
 }
 
-/// Whether namespaces can be made here; says so if not.
+/// Whether namespaces can be made here; prints a message if not.
 pub fn namespaces() -> bool {
     let made = Command::new("unshare")
         .args(["--user", "--map-root-user", "--pid", "--fork", "true"])
@@ -430,7 +430,7 @@ pub fn namespaces() -> bool {
 /// Words before a program that put it into namespaces of its own.
 pub const OWN_NAMESPACES: [&str; 5] = ["unshare", "--user", "--map-root-user", "--pid", "--fork"];
 
-/// Names of ours in the folder of shared memory that were not there before.
+/// Our names in the folder of shared memory that were not there before.
 pub fn new_names_in_shared_memory(before: &[String]) -> Vec<String> {
     let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

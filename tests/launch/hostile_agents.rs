@@ -1,5 +1,5 @@
-//! Agents that know the key of a job and say what agents may not say: the job ends with an error that names
-//! their host, and ranks of others are not touched. All of it over loopback.
+//! Agents that know the key of a job and send messages that agents must not send: the job ends with an error
+//! that names their host, and ranks of others are not touched. Everything runs over loopback.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ fn head(words: &[&str]) -> (Running, String, String) {
     waiting(Job::new(first.iter().chain(words)))
 }
 
-/// A head that has begun to wait, its token and its address.
+/// A head that has started to wait, its token and its address.
 fn waiting(job: Job) -> (Running, String, String) {
     let mut running = job.start();
     let line = running.said();
@@ -33,7 +33,7 @@ fn waiting(job: Job) -> (Running, String, String) {
     (running, token, address)
 }
 
-/// An honest agent with so many ranks, as a part of the head's job.
+/// An honest agent with that many ranks, as part of the head's job.
 fn honest(running: &Running, token: &str, address: &str, ranks: &str) -> Child {
     let mut command = Command::new(weft());
     running.adopt(&mut command);
@@ -57,7 +57,7 @@ impl Hostile {
     }
 
     fn say(&mut self, message: &FromAgent) {
-        // It may have been cut off.
+        // The connection may already be closed.
         let _ = self.0.send(&encode(message));
     }
 
@@ -71,7 +71,7 @@ impl Hostile {
         }));
     }
 
-    /// Waits until the head has given it ranks; answers the first.
+    /// Waits until the head has given it ranks; returns the first.
     fn await_start(&mut self) -> u32 {
         loop {
             let bytes = self
@@ -100,8 +100,8 @@ impl Hostile {
     }
 }
 
-/// Runs a job of an honest agent with ranks 0 and 1, which wait, and a hostile one, which does this once it has
-/// ranks 2 and 3.
+/// Runs a job of an honest agent with ranks 0 and 1, which wait, and a hostile one, which calls `act` once it
+/// has ranks 2 and 3.
 fn beside(act: impl FnOnce(&mut Hostile)) -> (Ended, Option<i32>) {
     let rank = rank();
     let (mut running, token, address) = head(&["-v", &rank, "wait"]);
@@ -134,7 +134,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
     let told = |rank, told| FromAgent::Told { rank, told };
     let exited = |rank, status| FromAgent::Exited { rank, status };
     let forged: Vec<(Vec<FromAgent>, &str)> = vec![
-        // Ranks of others.
+        // Messages about ranks of others.
         (vec![exited(0, 0)], "rank 0, which is not one of its own"),
         (vec![exited(u32::MAX, 9)], "not one of its own"),
         (vec![told(1, Told::Finalised)], "not one of its own"),
@@ -154,7 +154,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
             "not one of its own",
         ),
         (vec![put(0, 1)], "not one of its own"),
-        // States out of order.
+        // Messages in the wrong state.
         (vec![FromAgent::Fence, FromAgent::Fence], "while they wait"),
         (vec![FromAgent::Ended { clean: true }], "has not said how"),
         (vec![FromAgent::InputTaken { bytes: 1 }], "0 were sent"),
@@ -168,7 +168,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
             })],
             "twice who it is",
         ),
-        // Sizes.
+        // Wrong sizes.
         (vec![put(2, VALUE_LIMIT + 1)], "no rank can do that"),
         (
             vec![FromAgent::Output {
@@ -198,7 +198,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
     }
 }
 
-/// Before ranks are handed out it is sent away, and the job waits for somebody else.
+/// Before ranks are assigned, such an agent is rejected, and the job waits for another one.
 #[test]
 fn who_speaks_too_early_is_sent_away() {
     let rank = rank();
@@ -228,7 +228,7 @@ fn who_speaks_too_early_is_sent_away() {
     }
 }
 
-/// What ranks tell each other may be more than 64 KiB: here 160 KiB in a round.
+/// The values that ranks exchange may be more than 64 KiB: here 160 KiB in a round.
 #[test]
 fn much_is_exchanged_between_agents() {
     let rank = rank();
@@ -243,7 +243,7 @@ fn much_is_exchanged_between_agents() {
     }
 }
 
-/// Whatever bytes come where messages are expected.
+/// Arbitrary bytes where messages are expected.
 #[test]
 fn bytes_that_are_no_message_end_the_job_and_name_it() {
     let (ended, _) = beside(|hostile| {
@@ -257,7 +257,7 @@ fn bytes_that_are_no_message_end_the_job_and_name_it() {
     assert!(ended.last().contains("is not understood"), "{ended:?}");
 }
 
-/// Who knocks without the token and holds the connection delays nobody who joins.
+/// A client that connects without the token and keeps the connection open does not delay agents that join.
 #[test]
 fn strangers_at_the_door_keep_nobody_out() {
     let rank = rank();

@@ -1,5 +1,5 @@
-//! Jobs on several hosts: network namespaces, reached by ssh and by another command. Those that are joined are
-//! in [`joined`](crate::joined).
+//! Jobs on several hosts: network namespaces, reached by ssh and by another command. Jobs with hosts that join
+//! are in [`joined`](crate::joined).
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ fn ranks_on_several_hosts_are_one_job() {
         let ended = job(&network, &words(&start, &[&rank, "exchange"])).run();
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         assert_eq!(ended.sorted(), expected(count), "{ended:?}");
-        // Those that know nothing of our protocol, and ask by PMI.
+        // Ranks that do not know our protocol, and use PMI.
         let unaware = "env -u WEFT_RANK -u WEFT_JOB_FD -u WEFT_JOB";
         let unaware: Vec<_> = unaware.split(' ').chain([&*rank, "exchange"]).collect();
         let ended = job(&network, &words(&start, &unaware)).run();
@@ -55,7 +55,8 @@ fn ranks_on_several_hosts_are_one_job() {
     }
 }
 
-/// One to each host, and again: neighbours are on different hosts, and the job is as whole as any.
+/// Ranks are dealt one to each host, repeatedly: neighbours are on different hosts, and the job works like
+/// any other.
 #[test]
 fn ranks_may_be_dealt_to_hosts() {
     let Some(network) = Network::new(2) else {
@@ -92,7 +93,7 @@ fn over_a_secure_shell() {
     let ended = job(&network, &[&start[..], &[&rank, "exchange"]].concat()).run_elsewhere();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     assert_eq!(ended.sorted(), expected(2));
-    // In the folder where we are.
+    // In the current folder.
     let folder = std::fs::canonicalize(network.file(".")).expect("it is there");
     let mut where_am_i = job(&network, &[&start[..], &["-l", "pwd"]].concat());
     where_am_i.command.current_dir(&folder);
@@ -107,7 +108,7 @@ fn over_a_secure_shell() {
     )
     .run_elsewhere();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
-    // The keys show nowhere.
+    // The keys are visible nowhere.
     let mut running = job(&network, &[&start[..], &[&rank, "wait"]].concat()).start();
     let mut heard = 0;
     while heard < 8 {
@@ -182,7 +183,7 @@ fn ends_of_every_kind_are_those_of_a_job_on_one_host() {
         ),
     ] {
         let ended = job(&network, &words(&start, program)).run();
-        // All of these are on the second host.
+        // All of these ranks are on the second host.
         let last = last.replace("HOST", &network.hosts[1]);
         assert_eq!(
             (ended.code(), ended.last()),
@@ -215,14 +216,14 @@ fn input_and_output_pass_between_hosts() {
         ended.out.len(),
         text.len()
     );
-    // Input that nobody reads holds nothing up.
+    // Input that is not read delays nothing.
     let huge = network.file("huge");
     std::fs::write(&huge, vec![b'x'; 8 << 20]).expect("writes");
     let ended = job(&network, &words(&start, &[&rank, "exchange"]))
         .input(&huge)
         .run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
-    // Whole lines, each rank's in order.
+    // Output comes in whole lines, those of each rank in order.
     let ended = job(&network, &words(&start, &[&rank, "burst", "5000"])).run();
     assert_eq!(ended.code(), Some(0), "{}", ended.error);
     let mut next = [0; 4];
@@ -251,7 +252,7 @@ fn signals_and_readers_that_leave_end_the_job_there_too() {
     signal(running.frontend(), libc::SIGINT);
     let ended = running.end();
     assert_eq!(ended.code(), Some(130), "{ended:?}");
-    // Each rank writes until nobody reads.
+    // Each rank writes until its output has no reader.
     let mut running = job(&network, &words(&start, &["yes"])).start();
     running.hear("y\n");
     drop(running.child.stdout.take());
@@ -260,7 +261,7 @@ fn signals_and_readers_that_leave_end_the_job_there_too() {
     assert!(ended.last().contains("SIGPIPE"), "{ended:?}");
 }
 
-/// Waits until so many ranks say that they wait.
+/// Waits until that many ranks have printed that they wait.
 fn until_waiting(running: &mut Running, ranks: usize) {
     let mut heard = 0;
     while heard < ranks {
@@ -333,7 +334,7 @@ fn who_was_first_is_said() {
             "{ended:?}"
         );
     }
-    // Also to those who have joined.
+    // Also to agents that have joined.
     let address = format!("{}:7000", network.address(0));
     let mut running = job(&network, &["-n", "2", "--listen", &address, &rank, "wait"]).start();
     let token = token(&mut running);

@@ -6,13 +6,13 @@ use std::process::Command;
 use crate::harness::{Job, rank};
 use crate::network::Network;
 
-/// Hydra's launcher, if it is there.
+/// Hydra's launcher, if it is installed.
 fn hydra() -> Option<PathBuf> {
     let weft = crate::harness::weft();
     crate::network::hydra(weft.parent()?.parent()?)
 }
 
-/// Hydra with these words. Ranks keep what the test marks them with.
+/// Hydra with these words. Ranks keep the variable with which the test marks them.
 fn job(words: &[&str]) -> Option<Job> {
     let mut command = Command::new(hydra()?);
     command.args(words).env_remove("WEFT_JOB");
@@ -31,7 +31,7 @@ fn its_ranks_are_ranks_of_a_job() {
         .map(|rank| format!("rank {rank} heard all, is {rank} of 4 on one of 1"))
         .collect();
     assert_eq!(ended.sorted(), expected);
-    // Through wrappers, several programs, one rank.
+    // Wrappers, several programs, a single rank.
     for (words, expected) in [
         (
             &[
@@ -95,18 +95,18 @@ fn the_code_of_an_abort_is_that_of_the_job() {
     let Some(ranks) = job(&["-n", "3", &rank(), "abort", "1", "7", "no luck"]) else {
         return;
     };
-    // It does not wait for those that it ends.
+    // Hydra does not wait for the ranks that it ends.
     let mut running = ranks.start();
     let ended = running.end();
     assert!(running.until_nothing().is_some(), "{:?}", running.left());
-    // What the rank said last may be lost: Hydra ends without waiting for its output.
+    // The last output of the rank may be lost: Hydra ends without waiting for its output.
     assert_eq!(ended.code(), Some(7), "{ended:?}");
 }
 
 #[test]
 fn what_the_launcher_answers_ends_nobody() {
-    // An answer can be read before the call in which it was given is over, and with it the kernel's word that
-    // something has happened on the lifeline.
+    // A rank can read an answer before the call of the launcher that sent it has ended; and only then does
+    // the kernel report the event on the lifeline.
     let Some(ranks) = job(&["-n", "2", &rank(), "chat"]) else {
         return;
     };

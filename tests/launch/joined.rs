@@ -1,4 +1,5 @@
-//! Jobs whose hosts join: agents that come through the one port of the head, and prove its token.
+//! Jobs whose hosts join: agents that connect to the one port of the head, and prove that they know its
+//! token.
 
 use std::process::{Child, Stdio};
 
@@ -11,7 +12,7 @@ fn whoever_knows_the_token_joins_through_one_port() {
     let Some(network) = Network::new(4) else {
         return;
     };
-    // All other ports are shut.
+    // All other ports are closed.
     for host in 0..4 {
         let rules = [
             "-A INPUT -p tcp --dport 7000 -j ACCEPT",
@@ -33,12 +34,12 @@ fn whoever_knows_the_token_joins_through_one_port() {
     )
     .start();
     let token = token(&mut running);
-    // Somebody without the token, and somebody who knocks only.
+    // A client without the token, and one that only connects.
     let wrong = "0".repeat(64);
     let (code, _, error) = ended(join(&network, 1, &["--token", &wrong, &address]));
     assert_eq!(code, Some(1));
     assert!(error.contains("is it the token of this job?"), "{error}");
-    // With a program of their own, and with that of the job.
+    // Hosts with a program of their own, and with that of the job.
     let file = network.file("token");
     std::fs::write(&file, format!("{token}\n")).expect("writes");
     let file = file.display().to_string();
@@ -102,7 +103,7 @@ fn those_who_join_end_with_the_code_of_the_job() {
     assert!(nobody.2.contains("no job answers"), "{nobody:?}");
 }
 
-/// The last word of a host is that its ranks have ended: not that none of them sleeps any more.
+/// The last message of a host is that its ranks have ended, not that none of them sleeps any more.
 #[test]
 fn a_host_whose_ranks_end_first_waits_for_the_others() {
     let Some(network) = Network::new(2) else {
@@ -174,7 +175,7 @@ fn a_host_that_hears_the_beginning_and_the_end_at_once_does_both() {
     };
     let address = format!("{}:7000", network.address(0));
     let rank = rank();
-    // Nothing is said just to show that one lives, as long as this test takes.
+    // During this test, no message is sent only to show that a host is alive.
     let words = ["-v", "-n", "2", "--heartbeat", "100", "--listen", &address];
     let mut running = job(
         &network,

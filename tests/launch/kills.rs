@@ -1,4 +1,4 @@
-//! Two hundred random kills: whoever is killed, and whenever, nothing of the job is left.
+//! Two hundred random kills: whichever process is killed, and whenever, no process of the job is left.
 
 mod harness;
 
@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 
 const KILLS: u32 = 200;
 
-/// Whom to kill.
+/// The process to kill.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Rank,
@@ -19,7 +19,8 @@ enum Victim {
     Supervisor,
     Group,
     FrontendAndRank,
-    /// Both of ours at once: only what is a rank itself, or has initialised MPI, is promised to end.
+    /// Both launcher processes at once: then only processes that are ranks themselves, or have initialised
+    /// MPI, are promised to end.
     Both,
 }
 
@@ -32,7 +33,7 @@ const VICTIMS: [Victim; 6] = [
     Victim::Both,
 ];
 
-/// False if nobody of that kind was there yet.
+/// Kills a process of that kind; returns false if there was none yet.
 fn kill(running: &Running, victim: Victim, random: &mut StdRng) -> bool {
     let frontend = running.frontend();
     let supervisor = running.supervisor();
@@ -62,7 +63,7 @@ fn nothing_is_left_however_it_dies() {
     let mut random = StdRng::seed_from_u64(seed);
     let rank = rank();
     let shell = format!("setsid sleep 600 & setsid sh -c 'sleep 601 & sleep 602' & {rank} wait");
-    // The last ones have children that are no ranks.
+    // The last programs have children that are not ranks.
     let mut programs: Vec<Vec<&str>> = vec![
         vec!["sleep", "600"],
         vec![&rank, "wait"],
@@ -89,7 +90,7 @@ fn nothing_is_left_however_it_dies() {
         let mut running = Job::new(words).start();
         let context =
             format!("seed {seed}, kill {kill_number}: {victim:?} of {ranks} × {program:?}");
-        // At any time from the first moment on. Ranks in namespaces can only promise to end by
+        // The kill is at any time from the first moment on. Ranks in namespaces can only promise to end by
         // themselves once they have initialised.
         if both && program.contains(&"unshare") {
             let mut heard = 0;

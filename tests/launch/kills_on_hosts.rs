@@ -1,5 +1,5 @@
 //! `kill -9` of each kind of process of a job on each of two hosts, a hundred times for each way of starting
-//! one, each kind and host equally often, at random times: nothing is left on any host after two seconds.
+//! one, each kind and host equally often, at random times: no process is left on any host after two seconds.
 
 #[path = "kills/clock.rs"]
 mod clock;
@@ -23,19 +23,19 @@ use rand::{Rng, SeedableRng};
 use targets::{Found, Kind, Target};
 use weft_sys::process::ProcessHandle;
 
-/// How often somebody is killed, for each way of starting; with `--hosts` a part of them over ssh.
+/// The number of kills, for each way of starting; with `--hosts` some of them are over ssh.
 const KILLS: usize = 100;
 const OVER_SSH: usize = 36;
-/// Jobs at a time: mostly they wait.
+/// Jobs that run at a time: mostly they wait.
 const AT_ONCE: usize = 3;
-/// What is promised.
+/// The promised time.
 const LIMIT: Duration = Duration::from_secs(2);
 /// In microseconds: a job forms within this time, mostly; the kills are spread over twice that.
 const FORMING: u64 = 100_000;
 /// … over ssh.
 const FORMING_OVER_SSH: u64 = 600_000;
 const HOSTS: usize = 2;
-/// On each host.
+/// Ranks on each host.
 const RANKS: usize = 2;
 
 /// A way of starting a job on several hosts.
@@ -54,7 +54,7 @@ impl Way {
     }
 }
 
-/// A job that was started, with those who join it.
+/// A job that was started, with the processes that join it.
 struct Started {
     running: Running,
     joined: Vec<Child>,
@@ -109,8 +109,8 @@ impl Started {
         started
     }
 
-    /// Waits until no process is found any more and all of these have ended, at most as long as was
-    /// promised; answers those that are left.
+    /// Waits until no process is found any more and all of these have ended, at most for the promised time;
+    /// returns those that are left.
     fn gone(
         &mut self,
         clock: &Clock,
@@ -144,25 +144,25 @@ impl Started {
                 }
                 continue;
             };
-            // Until this one has ended; others may have come meanwhile.
+            // Until this one has ended; others may have started meanwhile.
             let _ = next.wait_end(Some(left.min(Duration::from_millis(100))));
         }
     }
 }
 
-/// What was seen of the kills of one kind on one host.
+/// The results of the kills of one kind on one host.
 #[derive(Default)]
 struct Seen {
     kills: u32,
-    /// Before all ranks were there.
+    /// Kills before all ranks existed.
     early: u32,
     slowest: Duration,
-    /// By a launcher that is not ours.
+    /// Kills that a launcher other than ours has not noticed.
     unnoticed: u32,
 }
 
-/// Kills one process of a job, at a random time; answers whether that was before all ranks were there, and how
-/// long it took until nothing was left; `None` if a launcher that is not ours has not noticed.
+/// Kills one process of a job, at a random time; returns whether that was before all ranks existed, and how
+/// long it took until no process was left; `None` if a launcher other than ours has not noticed it.
 fn kill(
     way: &Way,
     network: &Network,
@@ -175,7 +175,7 @@ fn kill(
     let rank = rank();
     let shell = format!("setsid sleep 600 & {rank} wait; :");
     let programs: &[&[&str]] = match way {
-        // That a rank dies behind a shell which ends well, Hydra does not tell other hosts.
+        // If a rank dies below a shell that ends well, Hydra does not inform other hosts.
         Way::Hydra(_) if target.kind == Kind::Rank => &[&[&rank, "wait"]],
         Way::Hydra(_) => &[&[&rank, "wait"], &["sh", "-c", &format!("{rank} wait; :")]],
         _ => &[
@@ -194,12 +194,12 @@ fn kill(
     };
     sleep(Duration::from_micros(random.random_range(0..2 * forming)));
     let context = format!("seed {seed}, kill {number}: {target:?} of {program:?}");
-    // Those who join ask for some seconds whether somebody listens; what has not come belongs to no job.
+    // Joining agents try for some seconds to reach a head; an agent that has not connected belongs to no job.
     let came = |all: &[Found], host: usize| {
         let its = |found: &Found| found.kind == Kind::Agent && found.host == host;
         !matches!(way, Way::Join(_)) || all.iter().any(its)
     };
-    // If it is not there yet, it is killed at the moment when it comes.
+    // If the process does not exist yet, it is killed as soon as it does.
     let end = Instant::now() + harness::LIMIT;
     let (victim, all) = loop {
         let all = targets::members(&started.running, network);
@@ -228,7 +228,7 @@ fn kill(
     };
     if matches!(way, Way::Join(_)) && ranks == 0 && matches!(target.kind, Kind::Guard | Kind::Agent)
     {
-        // The job goes on waiting for others, and is ended as users do it.
+        // The job continues to wait for others, and is ended in the way of a user.
         let there = |running: &Running| -> Vec<Found> {
             let mut found = targets::members(running, network);
             found.retain(|found| found.host == target.host);
@@ -244,7 +244,7 @@ fn kill(
         signal(started.running.frontend(), libc::SIGKILL);
     }
     let mut left = started.gone(clock, &sessions, ours);
-    // Hydra does not always notice a rank that dies early, and lives on: then it is ended itself.
+    // Hydra does not always notice a rank that dies early, and continues: then Hydra itself is killed.
     let frontend = started.running.frontend();
     let unnoticed = !left.is_empty()
         && matches!(way, Way::Hydra(_))
@@ -260,7 +260,7 @@ fn kill(
     (ranks < HOSTS * RANKS, (!unnoticed).then_some(time))
 }
 
-/// Kills so many times, each of these equally often.
+/// Kills that many times, each of these kinds equally often.
 fn kills(kills: usize, way: &Way, network: &Network, kinds: &[Kind]) {
     let targets = targets::on_hosts(kinds, HOSTS);
     let seed = rand::rng().random::<u64>() >> 8;
@@ -333,7 +333,7 @@ fn over_a_secure_shell() {
     kills(OVER_SSH, &way, &network, &kinds);
 }
 
-/// What is ours of a job that no ssh carries.
+/// Our processes in a job without ssh.
 const OWN: [Kind; 5] = [
     Kind::Frontend,
     Kind::Head,
@@ -379,7 +379,7 @@ fn of_ranks_under_hydra() {
     let Some(network) = Network::new(HOSTS) else {
         return;
     };
-    // Makes what it needs, before several begin.
+    // Creates the files that it needs before several jobs start.
     let _ = network.hydra(&hydra, RANKS);
     let kinds = [Kind::Frontend, Kind::Proxy, Kind::Rank];
     kills(KILLS, &Way::Hydra(hydra), &network, &kinds);

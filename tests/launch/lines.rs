@@ -1,4 +1,4 @@
-//! Command lines: numbers, programs, folders, variables, spellings of others, mistakes.
+//! Command lines: numbers, programs, folders, variables, spellings of other launchers, mistakes.
 
 use std::process::Command;
 
@@ -60,7 +60,7 @@ fn folders_and_variables_reach_the_program() {
     .variable("HOME", "/home/x")
     .run();
     assert_eq!(ended.out, "home= rank=0\n");
-    // What a foreign launcher told us is not for our ranks: they see their own numbers.
+    // Variables from a foreign launcher are not for our ranks: they see their own numbers.
     let ended = Job::new([
         "-n",
         "1",
@@ -127,7 +127,7 @@ fn help_and_version_are_there() {
         assert_eq!(ended.code(), Some(0));
         assert!(ended.out.contains(said), "{ended:?}");
     }
-    // As asked for by words, and as the scripts of a package for pip ask.
+    // Both in words, and in the way of the scripts in a package for pip.
     for (words, said) in [
         (&["help"][..], "Usage: weft <COMMAND>"),
         (&["help", "ps"], "Usage: weft ps"),
@@ -139,7 +139,7 @@ fn help_and_version_are_there() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains(said), "{text}");
     }
-    // A full disk is an error, not the end by a panic; a folder that cannot be is told before anything is measured.
+    // A full disk is an error, not a panic; an impossible folder is reported before anything is measured.
     let full = std::fs::File::create("/dev/full").expect("a device");
     let mut list = Command::new(weft());
     let output = list.args(["bench", "--list"]).stdout(full).output();
@@ -175,7 +175,7 @@ fn help_and_version_are_there() {
     );
 }
 
-/// It would run as several copies of rank 0, each alone.
+/// Otherwise it would run as several copies of rank 0, each alone.
 #[test]
 fn a_program_of_another_implementation_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -200,7 +200,7 @@ fn a_program_of_another_implementation_is_refused() {
         ended.error.contains("libmpi.so.40") && ended.error.contains("mpicc"),
         "{ended:?}"
     );
-    // One rank is alone anyway.
+    // A single rank is alone anyway.
     let library = folder.path().to_string_lossy().into_owned();
     let ended = Job::new(["-n", "1", &program])
         .variable("LD_LIBRARY_PATH", &library)

@@ -1,4 +1,4 @@
-//! The launcher as its users see it: command lines in, output, exit codes and nothing left behind.
+//! The launcher from its users' view: command lines, output, exit codes, and no process or file left behind.
 
 mod bootstrap;
 mod ends;

@@ -25,7 +25,7 @@ fn items_are_sorted_by_their_samples() {
     }
 }
 
-/// All of the heat is there still, but for what has left at the ends of the rod.
+/// All heat is still there, except for what has left at the ends of the rod.
 #[test]
 fn heat_is_exchanged_by_tasks() {
     for ranks in ["1", "3", "4"] {
@@ -35,7 +35,7 @@ fn heat_is_exchanged_by_tasks() {
     }
 }
 
-/// Nobody would come to meet those who wait for them.
+/// Otherwise those who wait for the processes would never be met.
 #[test]
 fn at_least_one_process_is_started() {
     let ended = Job::new(["-n", "2", &example("workers"), "0"]).run();
@@ -43,7 +43,7 @@ fn at_least_one_process_is_started() {
     let said =
         "Error: Spawn: no process of a program was to be started; start at least one of each";
     assert!(ended.error.contains(said), "{ended:?}");
-    // Only who has started a program alone knows how it has ended.
+    // If a program was started alone, only the process that started it knows how it has ended.
     let mut alone = std::process::Command::new(example("workers"));
     alone.arg("0");
     let command = weft();
@@ -54,7 +54,7 @@ fn at_least_one_process_is_started() {
     assert_eq!(ended.last(), last, "{ended:?}");
 }
 
-/// Who has started it counts on it.
+/// The process that has started it relies on it.
 #[test]
 fn a_process_that_was_started_and_panics_ends_the_job() {
     for fabric in [&[][..], &["--fabric", "tcp"]] {
@@ -62,7 +62,7 @@ fn a_process_that_was_started_and_panics_ends_the_job() {
         let words = [fabric, &["-n", "1", &program, "start-panicking"]].concat();
         let ended = Job::new(words).run();
         assert_eq!(ended.code(), Some(101), "{ended:?}");
-        // The other one may have heard of it, and ended, before the launcher ends it.
+        // The other rank may have learned of it, and ended, before the launcher ends it.
         let last = "weft: rank 1 of the job (rank 0 of spawned world 1) failed first: exited with code 101 before MPI_Finalize";
         assert!(ended.error.contains(last), "{ended:?}");
     }
@@ -75,7 +75,7 @@ fn workers_are_started_and_end_with_the_job() {
     assert_eq!(ended.out.trim(), "3.1416 by 3 workers", "{ended:?}");
 }
 
-/// What the numbers up to 1000 are: counted once by one thread.
+/// The classes of the numbers up to 1000, counted by a single thread.
 fn classes_of_steps() -> String {
     let mut classes = [0; 8];
     for mut number in 1..=1000_u64 {
@@ -161,7 +161,7 @@ fn a_program_without_a_world_begins_and_ends_with_a_session() {
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         assert!(ended.out.ends_with(&format!("1 to {ranks}\n")), "{ended:?}");
     }
-    // A session that is dropped before it was finalised is no end in order.
+    // Dropping a session before it is finalised is not a proper end.
     let ended = Job::new(["-n", "3", &example("sessions"), "mpi://nobody"]).run();
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     assert!(ended.error.contains("no set of processes"), "{ended:?}");

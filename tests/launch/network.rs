@@ -1,5 +1,5 @@
-//! Hosts made of network namespaces: joined by a bridge, each with an address of its own, removed at the
-//! end however the test ends.
+//! Hosts made of network namespaces: joined by a bridge, each with an address of its own, removed at the end,
+//! however the test ends.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many hosts on one network, `10.91.0.1` and so on.
+/// A number of hosts on one network, `10.91.0.1` and so on.
 pub struct Network {
     /// The namespaces, by name.
     pub hosts: Vec<String>,
     bridge: String,
     folder: tempfile::TempDir,
     servers: Vec<Child>,
-    /// One network at a time: they all use the same addresses.
+    /// Only one network exists at a time: they all use the same addresses.
     _turn: MutexGuard<'static, ()>,
 }
 
-/// The launcher of MPICH, where `cargo xtask peers` puts it; says so if it is not there.
+/// The launcher of MPICH, where `cargo xtask peers` puts it; prints a message if it is missing.
 pub fn hydra(target: &Path) -> Option<PathBuf> {
     let found = target.join("peers/mpich/bin/mpiexec.hydra");
     if found.exists() {
@@ -33,7 +33,8 @@ pub fn hydra(target: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Open MPI, whose launcher is that of PRRTE under another name, where `cargo xtask peers` puts it; says so if it is not there.
+/// Open MPI, whose launcher is that of PRRTE under another name, where `cargo xtask peers` puts it; prints a
+/// message if it is missing.
 pub fn open_mpi(target: &Path) -> Option<PathBuf> {
     let prefix = target.join("peers/openmpi");
     if prefix.join("bin/prterun").exists() {
@@ -44,18 +45,18 @@ pub fn open_mpi(target: &Path) -> Option<PathBuf> {
     None
 }
 
-/// By which Hydra reaches a host: the namespace of that name.
+/// The script by which Hydra reaches a host, which is the namespace of that name.
 const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
-/// … where the system has that name as well.
+/// … where the system has that name, too.
 const REACH_NAMED: &str = "#!/bin/sh\nhost=$1; shift\n\
     exec ip netns exec $host unshare --uts sh -c \"echo $host > /proc/sys/kernel/hostname; $*\"\n";
 
-/// … Open MPI's launcher, which gives it options.
+/// … for Open MPI's launcher, which passes it options.
 const REACH_BY_OPTIONS: &str = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
     host=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
 
-/// Standard error without what PRRTE says when it and the shell that it starts for another host race for a process group; who comes
-/// second says so.
+/// Standard error without the message of PRRTE about a race for a process group between itself and the shell that it starts for
+/// another host; the second one reports it.
 pub fn without_race_of_prrte(err: &str) -> String {
     let lines = err.split_inclusive('\n');
     lines
@@ -79,7 +80,7 @@ fn must(program: &str, words: &str) {
 }
 
 impl Network {
-    /// Makes it; `None`, with a line that says so, where that is not possible.
+    /// Makes it; `None`, with a message, where that is not possible.
     pub fn new(count: usize) -> Option<Self> {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = std::process::id() % 100_000;
@@ -89,7 +90,7 @@ impl Network {
             return None;
         }
         run("ip", &format!("netns delete {probe}"));
-        // The bridge stands in a namespace of its own: nothing of the machine's network is touched.
+        // The bridge is in a namespace of its own, so the network of the machine is not changed.
         let mut network = Self {
             hosts: Vec::new(),
             bridge: format!("weft{mark}-bridge"),
@@ -135,18 +136,18 @@ impl Network {
         command
     }
 
-    /// All hosts, for so many ranks on each, as launchers write them.
+    /// All hosts, for `each` ranks on each of them, in the notation of launchers.
     pub fn list(&self, each: usize) -> String {
         let hosts = self.hosts.iter().map(|host| format!("{host}:{each}"));
         hosts.collect::<Vec<_>>().join(",")
     }
 
-    /// What has our launcher start so many ranks on each host, without a server on them.
+    /// Options that make our launcher start that many ranks on each host, without a server on them.
     pub fn everywhere(&self, each: usize) -> Vec<String> {
         Self::reached(self.list(each))
     }
 
-    /// … so many on each of them.
+    /// … a number of ranks for each of them.
     pub fn so_many(&self, numbers: &[u32]) -> Vec<String> {
         let hosts = self.hosts.iter().zip(numbers);
         let hosts = hosts.map(|(host, number)| format!("{host}:{number}"));
@@ -159,18 +160,18 @@ impl Network {
             .to_vec()
     }
 
-    /// The launcher of MPICH on the first host, which is to start so many ranks on each.
+    /// The launcher of MPICH on the first host, to start that many ranks on each.
     pub fn hydra(&self, launcher: &Path, each: usize) -> Command {
         self.hydra_by(("reach", REACH), launcher, each, each * self.hosts.len())
     }
 
-    /// … so many in all, as evenly as it goes.
+    /// … that many in all, distributed as evenly as possible.
     pub fn hydra_of(&self, launcher: &Path, ranks: u32) -> Command {
         let each = (ranks as usize).div_ceil(self.hosts.len());
         self.hydra_by(("reach", REACH), launcher, each, ranks as usize)
     }
 
-    /// … on hosts whose system has the name of the host.
+    /// … on hosts whose system name is that of the host.
     pub fn hydra_on_named(&self, launcher: &Path, each: usize) -> Command {
         let all = each * self.hosts.len();
         self.hydra_by(("reach-named", REACH_NAMED), launcher, each, all)
@@ -181,7 +182,7 @@ impl Network {
         static ONE_WRITES: Mutex<()> = Mutex::new(());
         let _turn = ONE_WRITES.lock().unwrap_or_else(PoisonError::into_inner);
         let script = self.file(name);
-        // Written once: nobody can start what somebody holds open to write.
+        // Written only once: no process can start a file that another one has open for writing.
         if !script.exists() {
             std::fs::write(&script, text).expect("writes");
             std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("ours");
@@ -189,7 +190,8 @@ impl Network {
         script
     }
 
-    /// A launcher of Open MPI on some of the hosts, with so many slots on each. It reaches them by daemons of its own.
+    /// A launcher of Open MPI for some of the hosts, with that many slots on each. It reaches them by its own
+    /// daemons.
     pub fn open_mpi(&self, prefix: &Path, launcher: &str, hosts: usize, slots: usize) -> Command {
         let reach = self.script("reach-by-options", REACH_BY_OPTIONS);
         let mut start = self.on(0, &prefix.join("bin").join(launcher).to_string_lossy());
@@ -203,7 +205,7 @@ impl Network {
             .arg("--prefix")
             .arg(prefix)
             .args(["--host", &list.join(",")]);
-        // Where it finds the texts of its messages.
+        // The place of the texts of its messages.
         start.env("PRTE_PREFIX", prefix).env("PMIX_PREFIX", prefix);
         start
     }
@@ -226,7 +228,7 @@ impl Network {
         command
     }
 
-    /// Cuts or mends the line of a host.
+    /// Cuts or restores the link of a host.
     pub fn set_line(&self, host: usize, up: bool) {
         let state = if up { "up" } else { "down" };
         let bridge = &self.bridge;
@@ -236,8 +238,8 @@ impl Network {
         );
     }
 
-    /// Starts a secure shell server on each host, and answers the command that reaches them: with a key
-    /// and a configuration of its own. The mark of a job passes through it. `None`, with a line that says so, if there is none installed.
+    /// Starts a secure shell server on each host, and returns the command that reaches them, with its own key and configuration. The mark
+    /// of a job passes through it. `None`, with a message, if none is installed.
     pub fn servers(&mut self) -> Option<String> {
         let server = Path::new("/usr/sbin/sshd");
         if !server.exists() || !run("ssh", "-V") {
@@ -250,7 +252,7 @@ impl Network {
             must("ssh-keygen", &format!("-q -t ed25519 -N  -f {}", file(key)));
         }
         std::fs::copy(folder.join("user.pub"), folder.join("allowed")).expect("copies");
-        // Where servers put what they have no rights for.
+        // The folder in which servers run their unprivileged part.
         std::fs::create_dir_all("/run/sshd").expect("the folder of the server");
         for host in 0..self.hosts.len() {
             let address = self.address(host);
@@ -273,7 +275,7 @@ impl Network {
                 .expect("starts");
             self.servers.push(server);
         }
-        // They say when they listen.
+        // The servers print when they listen.
         for server in &mut self.servers {
             let mut said = Vec::new();
             let mut byte = [0];
@@ -292,7 +294,7 @@ impl Network {
         ))
     }
 
-    /// On which host a process is; `None` if on none of them, or gone.
+    /// The host of a process; `None` if it is on none of them, or has ended.
     pub fn host_of(&self, process: u32) -> Option<usize> {
         let namespace = std::fs::metadata(format!("/proc/{process}/ns/net")).ok()?;
         let is = |host: &String| {
@@ -302,7 +304,7 @@ impl Network {
         self.hosts.iter().position(is)
     }
 
-    /// A file in a folder that goes with the network.
+    /// A file in a folder that is removed with the network.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

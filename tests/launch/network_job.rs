@@ -13,7 +13,7 @@ pub fn job(network: &Network, words: &[&str]) -> Job {
     Job::of(command)
 }
 
-/// What each of eight ranks says when it has heard all others, on so many hosts.
+/// The output of each of eight ranks when it has heard from all others, on that many hosts.
 pub fn expected(hosts: usize) -> Vec<String> {
     let each = 8 / hosts;
     let lines = (0..8).map(|rank| {
@@ -37,7 +37,7 @@ pub fn join(network: &Network, host: usize, words: &[&str]) -> Child {
     command.spawn().expect("starts")
 }
 
-/// Reads what the head says until it waits; answers the token.
+/// Reads the messages of the head until it waits; returns the token.
 pub fn token(running: &mut Running) -> String {
     let line = running.said();
     assert!(line.starts_with("weft: waiting for "), "{line}");
@@ -46,7 +46,7 @@ pub fn token(running: &mut Running) -> String {
     words.next().expect("a token").to_owned()
 }
 
-/// How it ended: its code, what it has printed, what it has complained about.
+/// How it ended: its code, its output, its errors.
 pub fn ended(child: Child) -> (Option<i32>, String, String) {
     let output = child.wait_with_output().expect("our child");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

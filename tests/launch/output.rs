@@ -22,7 +22,7 @@ fn lines_are_tagged_on_request() {
             }
         }
     }
-    // Also of one rank.
+    // Also for one rank.
     assert_eq!(Job::line("-l -n 1 echo x").run().out, "[0] x\n");
 }
 
@@ -81,7 +81,7 @@ fn a_prompt_without_a_newline_is_shown_and_answered() {
     let mut job = Job::new(["-n", "2", &rank(), "ask"]);
     job.command.stdin(Stdio::piped());
     let mut running = job.start();
-    // The other rank reads nothing and says hello to nobody; the prompt of rank 0 must come all the same.
+    // The other rank reads nothing; the prompt of rank 0 must appear nevertheless.
     let heard = running.hear("name? ");
     let input = running.child.stdin.take();
     input
@@ -143,7 +143,7 @@ fn one_file_for_both_outputs_keeps_lines_whole() {
 /// A terminal: what is typed reaches rank 0, although the ranks are not in its foreground.
 #[test]
 fn a_terminal_is_read_for_rank_0() {
-    // `script` gives a command a terminal of its own, and types for it what it reads.
+    // `script` gives a command a terminal of its own, and types its own input there.
     if Command::new("script")
         .arg("--version")
         .stdout(Stdio::null())
@@ -171,7 +171,8 @@ fn a_terminal_is_read_for_rank_0() {
     running.end();
 }
 
-/// `>&-` is no place for output: who has some to lose is told, and who has none ends well.
+/// `>&-` leaves no place for output: a command with output reports that it is lost, and one without ends
+/// well.
 #[test]
 fn a_closed_stream_is_named() {
     let run = |words: &str| {
@@ -196,7 +197,8 @@ fn a_closed_stream_is_named() {
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
 }
 
-/// What a full disk does not take is not lost silently: a program on its own would have been told by its last write.
+/// Output for which the disk is too full is not lost silently: a program without the launcher would have
+/// noticed at its last write.
 #[test]
 fn a_full_disk_is_named() {
     let full = || std::fs::File::options().write(true).open("/dev/full");
@@ -215,7 +217,7 @@ fn a_full_disk_is_named() {
         let told = "weft: standard output could not be written: No space left on device";
         assert!(said.contains(told), "{said}");
     }
-    // An answer of the launcher itself is no success either.
+    // An answer of the launcher itself also fails.
     for words in [
         &["run", "--help"][..],
         &["run", "--version"],
@@ -229,7 +231,7 @@ fn a_full_disk_is_named() {
         assert_eq!(ended.status.code(), Some(1), "{words:?}: {said}");
         assert!(said.contains("No space left on device"), "{said}");
     }
-    // What cannot be said does not change how a job ends.
+    // A message that cannot be written does not change how a job ends.
     for (words, code) in [
         (&["-n", "2", "no-such-program"][..], 127),
         (&["--frobnicate", "true"], 2),
@@ -241,7 +243,7 @@ fn a_full_disk_is_named() {
         let ended = ended.expect("starts");
         assert_eq!(ended.status.code(), Some(code), "{words:?}");
     }
-    // The failure of a rank gives the code; what was lost is said all the same.
+    // The failure of a rank determines the code; lost output is reported nevertheless.
     let script = "echo x; echo y >&2; sleep 0.2; exit 7";
     let ended = Command::new(weft())
         .args(["run", "-n", "2", "sh", "-c", script])

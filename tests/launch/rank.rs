@@ -1,5 +1,5 @@
-//! The smallest rank there is, for tests of the launcher: it bootstraps as the MPI library does, and
-//! then does what its first argument says.
+//! The smallest possible rank, for tests of the launcher: it bootstraps like the MPI library, and then does
+//! what its first argument says.
 
 use std::io::{self, BufRead, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use weft_fabric_shm::{ProcessState, Shm};
 use weft_launch::bootstrap::{self, Launcher};
 
 const LONG: Duration = Duration::from_secs(600);
-/// Each takes some tens of nanoseconds to be woken.
+/// It takes some tens of nanoseconds to wake each of them.
 const WATCHERS: usize = 4000;
 
-/// What MPI_Init does: a launcher, and the fabric if there is a job.
+/// Does what MPI_Init does: connects to a launcher, and to the fabric if there is a job.
 fn initialise() -> (Box<dyn Launcher>, Option<Shm>) {
     let launcher = bootstrap::join().unwrap_or_else(|error| fail(&error.to_string()));
     // SAFETY: this program has one thread.
@@ -32,7 +32,7 @@ fn initialise() -> (Box<dyn Launcher>, Option<Shm>) {
     (launcher, fabric)
 }
 
-/// What MPI_Finalize does.
+/// Does what MPI_Finalize does.
 fn finalise((launcher, fabric): (Box<dyn Launcher>, Option<Shm>)) {
     if let Some(fabric) = &fabric {
         fabric.set_state(ProcessState::Finalised);
@@ -40,7 +40,7 @@ fn finalise((launcher, fabric): (Box<dyn Launcher>, Option<Shm>)) {
     launcher.finalised();
 }
 
-/// Puts a value that is as long as may be in the second round, and checks those of all others.
+/// Puts a value, in the second round one of the greatest allowed length, and checks those of all others.
 fn exchange(launcher: &dyn Launcher, round: u32) -> Result<(), bootstrap::BootstrapError> {
     let value = |rank: u32| {
         let length = [rank as usize, bootstrap::VALUE_LIMIT][round as usize % 2];
@@ -88,7 +88,7 @@ fn number(text: Option<&String>) -> i32 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// A server that panics when it is asked the first time, if there is no such file yet; and those who ask.
+/// A server that panics at the first request if this file does not exist yet; and its clients.
 fn serve(first: &str) -> weft::Result<()> {
     let node = weft::init()?;
     if node.me() == 0 {
@@ -155,7 +155,7 @@ fn start_panicking() -> weft::mpi::Result<()> {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word = words.first().map_or("", String::as_str);
-    // What needs no MPI.
+    // Words that need no MPI.
     match word {
         "plain-exit" => exit(number(words.get(1))),
         "burst" => return burst(number(words.get(1)).unsigned_abs()),
@@ -180,9 +180,9 @@ fn main() {
                 joined.0.is_singleton()
             );
         }
-        // What scripts read.
+        // The variables that scripts read.
         "usual" => println!("{}", usual()),
-        // Tells all others something, twice, and hears it from them.
+        // Exchanges a value with all others, twice.
         "exchange" => {
             for round in 0..2 {
                 exchange(joined.0.as_ref(), round).unwrap_or_else(|error| fail(&error.to_string()));
@@ -191,7 +191,7 @@ fn main() {
             let hosts = joined.0.hosts().count();
             println!("rank {rank} heard all, is {local} of {of} on one of {hosts}");
         }
-        // Asks its launcher, tied to it.
+        // Asks its launcher, to which it is tied.
         "chat" => {
             for _ in 0..300 {
                 let heard = joined.0.get(rank, "nothing");
@@ -199,7 +199,7 @@ fn main() {
             }
             println!("rank {rank} lives");
         }
-        // Ends without MPI_Finalize, if it is that rank.
+        // Ends without MPI_Finalize, if it is the named rank.
         "leave" if number(words.get(1)) == rank as i32 => exit(number(words.get(2))),
         "abort" if number(words.get(1)) == rank as i32 => {
             let code = number(words.get(2));
@@ -216,7 +216,7 @@ fn main() {
         }
         "kill" if number(words.get(1)) == rank as i32 => {
             let signal = number(words.get(2));
-            // Rust's own handler of SIGSEGV takes the first one and steps aside.
+            // Rust's own handler of SIGSEGV catches the first one and then removes itself.
             for _ in 0..2 {
                 let _ = weft_sys::process::signal(weft_sys::process::id(), signal);
             }
@@ -226,7 +226,7 @@ fn main() {
             println!("waiting");
             sleep(LONG);
         }
-        // Sleeps as in a call of MPI and ends, but for rank 0, which stays for a while.
+        // Sleeps as in a call of MPI and ends, except for rank 0, which stays for a while.
         "doze" if rank > 0 => {
             if let Some(fabric) = &joined.1 {
                 let bell = fabric.bell();
@@ -241,7 +241,7 @@ fn main() {
                 std::hint::spin_loop();
             }
         }
-        // What a rank starts is no rank.
+        // A process that a rank starts is not a rank.
         "start" => {
             let us = std::env::current_exe().unwrap_or_else(|error| fail(&error.to_string()));
             let status = Command::new(us).arg("where").status();
@@ -250,7 +250,7 @@ fn main() {
             }
         }
         "second" => {
-            // As a second process of this rank: the variables are gone, so by hand.
+            // As a second process of this rank: because the variables are gone, it joins explicitly.
             let error = bootstrap::join().map(|launcher| launcher.is_singleton());
             println!("second is alone: {error:?}");
         }
@@ -271,9 +271,9 @@ fn main() {
     finalise(joined);
 }
 
-/// Has so many watch the connection to a launcher that speaks PMI that a call of the launcher which wakes
-/// them all takes long, and is so often interrupted in waiting for the answer that it is sometimes read while
-/// that call still lasts.
+/// Adds `WATCHERS` watchers to the connection to a launcher that speaks PMI, so that a call of the launcher,
+/// which wakes them all, takes long. Waiting for the answer is interrupted so often that the answer is
+/// sometimes read while that call has not ended yet.
 fn watch_launcher() -> Vec<OwnedFd> {
     let connection = std::env::var("PMI_FD")
         .ok()
@@ -287,7 +287,7 @@ fn watch_launcher() -> Vec<OwnedFd> {
         u64: 0,
     };
     let watch = |_| {
-        // SAFETY: the launcher has left it open for us, and we close it only as a rank, at the end.
+        // SAFETY: the launcher has left it open for us, and it is only closed at the end of the rank.
         let another = unsafe { BorrowedFd::borrow_raw(connection) }.try_clone_to_owned();
         let another = another.unwrap_or_else(|error| fail(&error.to_string()));
         // SAFETY: numbers, and an event that lives on our stack.
@@ -311,7 +311,7 @@ fn watch_launcher() -> Vec<OwnedFd> {
         it_value: often,
     };
     // SAFETY: a sigaction of zeros is valid; without SA_RESTART, a call that waits is interrupted. The handler
-    // does nothing, and both values are read only.
+    // does nothing, and both values are only read.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as libc::sighandler_t;
@@ -321,7 +321,7 @@ fn watch_launcher() -> Vec<OwnedFd> {
     watches
 }
 
-/// Numbered lines, written in pieces of random sizes that care for no line.
+/// Numbered lines, written in pieces of random sizes regardless of line ends.
 fn burst(lines: u32) {
     let rank = std::env::var("WEFT_RANK").unwrap_or_default();
     let mut random = rand::rng();

@@ -1,4 +1,4 @@
-//! Nodes that are Rust programs: the example, wherever its nodes are.
+//! Nodes that are Rust programs: the example, with its nodes in various places.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
@@ -38,19 +38,19 @@ fn on_two_hosts() {
     succeeded(&Job::of(command).run(), 5, 40);
 }
 
-/// How a line that names the server's process begins.
+/// The start of a line that names the server's process.
 const STARTED: [&str; 2] = [
     "weft: rank 0 is process ",
     "weft: rank 0 killed by signal 9 (SIGKILL); started anew as process ",
 ];
 
-/// The server is killed in the middle: its clients hear which node it was, and finish with the next one.
+/// The server is killed in the middle: its clients learn which node it was, and finish with the next one.
 #[test]
 fn a_server_in_rust_that_is_killed_is_started_anew() {
     let program = example("key_value");
     let words = ["--on-death=restart", "-v", "-n", "17", &program, "4000"];
     let mut running = Job::new(words).start();
-    // It is killed until half of its clients have met a death: how soon they are there is the machine's affair.
+    // It is killed until half of its clients have met a death: when they start depends on the machine.
     let told = |said: &str| {
         (1..17)
             .filter(|client| said.contains(&format!("client {client}: node 0 is lost: ")))
@@ -79,11 +79,11 @@ fn a_server_in_rust_that_is_killed_is_started_anew() {
     let ended = running.end();
     assert!(said.contains("started anew"), "{said}");
     succeeded(&ended, 16, 4000);
-    // One that is quick may have finished before.
+    // A quick client may have finished before.
     assert!(told(&said) >= 8, "{said}");
 }
 
-/// The only other node is the server: its client waits for the one that is started anew.
+/// The only other node is the server: its client waits for the restarted one.
 #[test]
 fn a_server_that_panics_is_started_anew_for_its_only_client() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -127,7 +127,7 @@ fn nodes_that_wait_for_each_other_end_with_what_each_waits_for() {
     }
 }
 
-/// A node that panics has not left in order.
+/// A node that panics has not left properly.
 #[test]
 fn a_node_that_panics_has_failed_before_its_end() {
     for fabric in [&[][..], &["--fabric", "tcp"]] {
@@ -137,7 +137,7 @@ fn a_node_that_panics_has_failed_before_its_end() {
         let words = [fabric, &["-n", "2", &program, "serve", &first]].concat();
         let ended = Job::new(words).run();
         assert_eq!(ended.code(), Some(101), "{ended:?}");
-        // The other one may have heard of it, and ended, before the launcher ends it.
+        // The other node may have learned of it, and ended, before the launcher ends it.
         let last = "weft: rank 0 failed first: exited with code 101 before MPI_Finalize";
         assert!(ended.error.contains(last), "{ended:?}");
     }

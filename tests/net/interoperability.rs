@@ -1,5 +1,5 @@
-//! UDP and TCP through the whole path against ordinary programs in another network namespace: Python,
-//! nc, iperf3. Contents are compared, through every wire that has a far end in the host.
+//! UDP and TCP through the whole path against ordinary programs in another network namespace: Python, nc,
+//! iperf3. Contents are compared, through every kind of wire that has its far end in the host.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use weft_sys::random::SeededRandom;
 use super::{TWO, Up, WEFT};
 use crate::iperf;
 
-/// The wires, and what the status must say about each.
+/// The wires, and what the status must contain for each.
 const WIRES: [(&str, &str); 4] = [
     (r#"{ kind = "veth" }"#, "AF_XDP"),
     (r#"{ kind = "veth", driver = "xdp" }"#, "AF_XDP"),
@@ -27,7 +27,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// `None`, and said, where a privilege is missing.
+    /// `None`, with a message, where a privilege is missing.
     fn on(number: usize, test: &str) -> Option<Self> {
         let (wire, word) = WIRES[number];
         let description = format!("wire = {wire}\n{TWO}[[client]]\nname = \"guest\"\n");
@@ -59,7 +59,7 @@ impl Ground {
     }
 }
 
-/// Ends a program that has not ended by itself, whatever happens to the test.
+/// Kills a program that has not ended by itself, whatever happens to the test.
 pub struct Ended(pub Child);
 
 impl Drop for Ended {
@@ -69,7 +69,7 @@ impl Drop for Ended {
     }
 }
 
-/// Whether a program is there; said if not.
+/// Whether a program is installed; prints a message if not.
 pub fn has(program: &str) -> bool {
     let found = Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -139,7 +139,7 @@ fn nc_sends_and_gets_a_file_through_every_wire() {
         fs::write(&out, &file).expect("written");
         let network = ground.guest();
 
-        // nc calls: the file comes to the guest. It tries again until the guest listens.
+        // nc connects: the guest receives the file. It tries again until the guest listens.
         let script = r#"for i in $(seq 100); do nc -N 10.77.0.12 9000 < "$0" && exit 0; sleep 0.05; done; exit 1"#;
         let caller = ground.far("sh").args(["-c", script]).arg(&out).spawn();
         let caller = Ended(caller.expect("it starts"));
@@ -149,7 +149,7 @@ fn nc_sends_and_gets_a_file_through_every_wire() {
         assert!(found == file, "{wire}: {} bytes came", found.len());
         drop((stream, caller));
 
-        // nc listens: the file goes from the guest.
+        // nc listens: the guest sends the file.
         let listen = |port: &str, input: Stdio, output: Stdio| {
             let mut command = ground.far("nc");
             command.args(["-l", "-N", "10.77.0.1", port]);
@@ -173,7 +173,7 @@ fn nc_sends_and_gets_a_file_through_every_wire() {
         assert!(found == file, "{wire}: {} bytes came", found.len());
         drop(stream);
 
-        // nc speaks UDP with an echo client: what it gets back it prints.
+        // nc speaks UDP with an echo client: it prints what it gets back.
         let line = format!("datagram through {number}\n");
         let mut caller = ground.far("nc");
         let caller = caller.args(["-u", "-w", "1", "10.77.0.10", "7"]);
@@ -200,7 +200,7 @@ pub fn connect(network: &Network, port: u16) -> weft_net::socket::TcpStream {
     panic!("nobody listens on {to}");
 }
 
-/// A guest speaks the protocol of iperf3 with a server at the far end, which counts.
+/// A guest speaks the protocol of iperf3 with a server at the far end, which counts the data.
 #[test]
 fn iperf3_counts_what_a_guest_sends_and_gets() {
     if !has("nsenter") || !has("iperf3") {
@@ -216,7 +216,7 @@ fn iperf3_counts_what_a_guest_sends_and_gets() {
     }
 }
 
-/// Traffic made by the command itself, through the driver that was chosen: nothing is damaged.
+/// Traffic made by the command itself, through the driver that was chosen: no data are damaged.
 #[test]
 fn the_load_generator_finds_replies_whole() {
     for number in [1, 3] {
@@ -279,8 +279,8 @@ fn a_driver_of_two_processes_serves_over_af_xdp() {
     }
 }
 
-/// The memory of an AF_XDP socket is the card's region and chunks of the driver's own: what clients send
-/// stays mapped for reading.
+/// The memory of an AF_XDP socket is the card's region and chunks of the driver's own: memory from which
+/// clients send stays mapped for reading.
 #[test]
 fn a_driver_over_af_xdp_maps_no_more_than_any_other() {
     let Some(ground) = Ground::on(1, "maps") else {
@@ -297,7 +297,7 @@ fn a_driver_over_af_xdp_maps_no_more_than_any_other() {
         ("weft-sent-guest", "r--s"),
     ];
     let expected = expected.map(|(name, mode)| (name.to_owned(), mode.to_owned()));
-    // It maps one after the other when it starts.
+    // It maps its memory piece by piece when it starts.
     let what = "the driver has mapped everything";
     ground
         .up

@@ -10,7 +10,7 @@ use weft_net::socket::TcpStream;
 
 use crate::interoperability::{Ended, Ground, connect};
 
-/// In which direction data goes, and over what.
+/// The direction of the data, and the protocol.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum What {
     Send,
@@ -55,7 +55,7 @@ fn told(control: &mut TcpStream) -> Value {
     serde_json::from_slice(&text).expect("it is JSON")
 }
 
-/// One test with a server of its own; what it counted must be what was sent.
+/// One test with a server of its own; its count must equal what was sent.
 pub fn run(ground: &Ground, what: What) {
     let server = ground
         .far("iperf3")
@@ -121,7 +121,7 @@ pub fn run(ground: &Ground, what: What) {
                 // Seconds, microseconds, number.
                 datagram[8..12].copy_from_slice(&number.to_be_bytes());
                 socket.send_to(&datagram, to).expect("sent");
-                // At a rate that every receiver keeps up with.
+                // At a rate with which every receiver can keep up.
                 std::thread::sleep(Duration::from_micros(200));
             }
             end(&mut control);
@@ -153,7 +153,8 @@ pub fn run(ground: &Ground, what: What) {
     let _ = control.finish();
 }
 
-/// The server stops reading when it is told the end: what it has confirmed it has yet to read.
+/// The server stops reading when it is told that the test has ended: it may not have read all data that it
+/// has acknowledged.
 fn end(control: &mut TcpStream) {
     std::thread::sleep(Duration::from_millis(200));
     control.write_all(&[TEST_END]).expect("written");

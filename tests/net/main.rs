@@ -1,4 +1,4 @@
-//! Whole systems of the datapath as processes: started, looked at, killed, asked, ended.
+//! Whole systems of the datapath as processes: started, inspected, killed, queried, ended.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,7 +71,7 @@ impl Up {
         serde_json::from_str(&self.net(&["status", &self.name, "--json"])).expect("it is JSON")
     }
 
-    /// Waits until the status satisfies this; how long is not asserted.
+    /// Waits until the status satisfies this; how long it takes is not checked.
     fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + Duration::from_secs(60);
         loop {

@@ -1,5 +1,5 @@
-//! Intruders: callers that say nothing, say it slowly, say too much or never listen: meanwhile what dies is replaced,
-//! and whoever asks properly is answered.
+//! Intruders: callers that send nothing, send it slowly, send too much or never read: meanwhile components that die
+//! are replaced, and proper requests are answered.
 
 #![allow(
     clippy::disallowed_types,
@@ -32,7 +32,7 @@ fn kill(process: u64) {
     assert!(killed.expect("there is kill").success());
 }
 
-/// One datagram there and back through a program that attaches.
+/// One datagram there and back with a program that attaches.
 fn attach_and_echo(up: &Up) {
     let network = Network::attach(&up.name, "guest").expect("the place is free");
     let socket = network.udp(7).expect("bound");
@@ -129,21 +129,21 @@ fn what_is_not_a_question_leaves_nothing_behind() {
     for round in 0..40 {
         let mut stream = call(&up).expect("it listens");
         match round % 5 {
-            // More than a line may have.
+            // More bytes than a line may have.
             0 => {
                 let long = vec![b'['; 1 << 20];
                 let _ = stream.write_all(&long);
                 let mut answer = String::new();
                 let _ = stream.read_to_string(&mut answer);
             }
-            // Descriptors that nobody asked for.
+            // Descriptors that were not asked for.
             1 => {
                 let many = vec![bomb.as_fd(); weft_sys::passing::MOST];
                 for _ in 0..4 {
                     let _ = weft_sys::passing::send(&stream, b"\"Sta", &many);
                 }
             }
-            // A question, and the answer is never read.
+            // A question whose answer is never read.
             2 => {
                 let _ = stream.write_all(b"\"Status\"\n");
                 let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -190,7 +190,7 @@ fn who_waits_in_a_system_that_is_gone_is_told() {
 #[test]
 fn nobody_need_read_what_is_printed() {
     let mut up = Up::start("unread", TWO).expect("up");
-    // Neither that it is up nor what it says of those who end has a reader any more.
+    // Its messages, that it is up and about processes that end, have no reader any more.
     drop((up.child.stdout.take(), up.child.stderr.take()));
     for name in ["rx-mux", "a", "rx-mux"] {
         let victim = process(&up.status(), name);

@@ -1,6 +1,6 @@
-//! Successors of a client that is gone and left a process behind that holds all it had: descriptors, mappings, events, the
-//! connection to the broker. Its successor's bytes do not reach that process, and nothing that it does
-//! reaches the successor or the components.
+//! Successors of a client that has ended but left behind a process that holds everything of it: descriptors, mappings,
+//! events, the connection to the broker. The bytes of the successor do not reach that process, and nothing that the
+//! process does affects the successor or the components.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -15,24 +15,24 @@ use weft_sys::{Mapping, MemoryFile, descriptor};
 
 use super::{TWO, Up};
 
-/// The system, for a process of the play; the numbers of what it inherits.
+/// Variables for the processes of this test: the system, and the numbers of the inherited descriptors.
 const SYSTEM: &str = "WEFT_TEST_SYSTEM";
 const INHERITED: &str = "WEFT_TEST_INHERITED";
 
-/// This test program as another process.
+/// This test program as another process of the test.
 fn actor() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("we run"));
     command.args(["--exact", "successors::actor_main", "--nocapture"]);
     command
 }
 
-/// Not a test: what the processes of the play do. The predecessor attaches, starts another process with all
-/// that it was given, and is gone.
+/// Not a test, but the code of its other processes. The predecessor attaches, starts another process with
+/// everything that it was given, and ends.
 #[test]
 fn actor_main() {
     if let Ok(numbers) = std::env::var(INHERITED) {
         linger(&numbers);
-        // What a test program says at its end has no reader any more.
+        // The last output of a test program has no reader any more.
         std::process::exit(0);
     }
     let Ok(system) = std::env::var(SYSTEM) else {
@@ -48,17 +48,18 @@ fn actor_main() {
         .collect();
     command.env(INHERITED, numbers.join(","));
     let child = command.spawn().expect("we start again");
-    // It is not waited for: it stays when we go.
+    // It is not waited for: it continues when this process ends.
     drop(child);
 }
 
-/// Everything that the predecessor had, used by the process that it left behind, as the test orders.
+/// Uses everything that the predecessor had, in the process that it left behind, as the test requests.
 fn linger(numbers: &str) {
     let mut all: Vec<OwnedFd> = numbers
         .split(',')
         .map(|number| descriptor::inherited(number.parse().expect("a number")).expect("open"))
         .collect();
-    // As `Role::Client` says: control page, waiter, two regions, memory and event of two channels; the connection.
+    // The order is that of `Role::Client`: control page, waiter, two regions, memory and event of two
+    // channels; the connection.
     assert_eq!(all.len(), 9);
     let connection = std::os::unix::net::UnixStream::from(all.pop().expect("the connection"));
     let events = [all.remove(7), all.remove(5)].map(EventFd::adopt);
@@ -84,7 +85,7 @@ fn linger(numbers: &str) {
     println!("@ready");
     for order in input.lock().lines() {
         match order.expect("the test lives").as_str() {
-            // From here on what changes is news.
+            // Remembers the present state; later changes count as new.
             "remember" => {
                 known = contents();
                 println!("@done");
@@ -97,7 +98,7 @@ fn linger(numbers: &str) {
                     .sum();
                 println!("@{changed}");
             }
-            // Every word, every event, many times.
+            // Writes every word and signals every event, many times.
             "strike" => {
                 let mut noise = 1u64;
                 for round in 0..60u64 {
@@ -129,7 +130,7 @@ fn linger(numbers: &str) {
     }
 }
 
-/// The process that was left behind, as the test sees it.
+/// The process that was left behind, from the test's view.
 struct Left {
     starter: Child,
     orders: ChildStdin,
@@ -209,7 +210,7 @@ fn play(name: &str, guest: &str) {
         assert_eq!(all(&after), all(&before), "{what}");
     }
     assert_eq!(after["clients"][2]["attached"], true);
-    // A neighbour that is replaced is given the successor's memory, not the predecessor's.
+    // A neighbour that is replaced receives the successor's memory, not the predecessor's.
     for name in ["rx-copier-guest", "tx-mux", "driver"] {
         let victim = super::process(&after, name);
         assert!(
@@ -250,7 +251,8 @@ fn nor_behind_a_driver_alone() {
     );
 }
 
-/// It needs no child: closing the connection gives the place back, and nothing of what came over it.
+/// No child is needed here: closing the connection releases the place, but not the descriptors that came over
+/// it.
 #[test]
 fn one_that_gives_its_place_back_and_lives_on_sees_nothing() {
     let up = Up::start("kept", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");

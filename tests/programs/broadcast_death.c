@@ -1,5 +1,5 @@
-/* The last of three ranks is killed in the middle of a large broadcast, so many microseconds after rank 1 has entered
- * it. The root uses its buffer anew as soon as it is told. Rank 1 has every byte right, or an error. */
+/* The last of three ranks is killed in the middle of a large broadcast, a number of microseconds after rank 1 has entered
+ * it. The root reuses its buffer as soon as it learns of it. Rank 1 has every byte right, or an error. */
 #include <signal.h>
 #include <unistd.h>
 

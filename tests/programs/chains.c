@@ -75,7 +75,7 @@ static int count_deleted(MPI_Datatype type, int key, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
-/* What MPI_Type_get_contents hands out is an object of its own: its end is not that of the other one. */
+/* MPI_Type_get_contents returns objects of their own: freeing one does not free the original. */
 static void contents(void) {
     MPI_Datatype inner, outer, got;
     int key, value = 5, *found, flag, number;
@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
     CHECK(weft_fiber_join(fiber, NULL) == 0);
     CHECK(weft_fiber_spawn(&fiber, NULL, nest, NULL) == 0);
     CHECK(weft_fiber_join(fiber, NULL) == 0);
-    /* What the quarantine of freed handles keeps. */
+    /* The handles that the quarantine of freed handles keeps. */
     for (int i = 0; i < 100; i++) {
         MPI_Datatype type;
         MPI_Type_contiguous(2, MPI_INT, &type);

@@ -1,4 +1,4 @@
-/* What the test programs share: a check that names rank, file and line, and counts. */
+/* Shared by the test programs: a check that names rank, file and line, and counts. */
 #ifndef WEFT_CHECK_H
 #define WEFT_CHECK_H
 #include <mpi.h>

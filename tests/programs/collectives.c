@@ -32,7 +32,7 @@ static void add_pairs(void *in, void *inout, int *count, MPI_Datatype *type) {
     called++;
 }
 
-/* What is freed while an operation uses it lives until that has ended. */
+/* An object that is freed while an operation uses it lives until the operation has ended. */
 static void freed_under_way(int count) {
     MPI_Datatype pair;
     MPI_Op add;

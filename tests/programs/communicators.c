@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(part, &size);
     MPI_Comm_free(&part);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_WTIME_IS_GLOBAL, &value, &flag);
-    /* Who shares memory has one clock; who does not may have one all the same. */
+    /* Ranks that share memory have one clock; others may have one as well. */
     CHECK(flag && (*(int *)value || size < check_size));
     check_done("communicators");
     return 0;

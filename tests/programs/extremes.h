@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What is wrong with an argument, where one wrong value of it is wanted and not all extremes. */
+/* The error in an argument, if one wrong value of it is wanted and not all extremes. */
 enum wrong { RIGHT, WRONG_NULL, WRONG_NUMBER, WRONG_HANDLE };
 
 /* Whose turn it is, and which of its extremes; `over` says that there are no more. Or, if `wrong` says how, which
@@ -240,7 +240,7 @@ static void *repeated(int file, size_t chunk, size_t bytes) {
     return start;
 }
 
-/* A file of so many bytes, in memory. */
+/* A file of that many bytes, in memory. */
 static int file_of(size_t bytes) {
     int file = memfd_create("repeated", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, bytes) != 0) exit(3);
@@ -250,8 +250,8 @@ static int file_of(size_t bytes) {
 #define LONGEST ((size_t)INT_MAX)
 #define CHUNK ((size_t)12 << 20)
 
-/* Lists by their element. What is in one is written once; where it lies is where a process has first asked for it: to start a
- * process with the pieces of all of them, and to end it, takes longer than the calls of most functions. */
+/* Lists by their element. The contents of a list are written once; its memory is mapped when a process first asks for it: starting
+ * and ending a process with the pieces of all lists takes longer than the calls of most functions. */
 struct list {
     char element[16];
     size_t width;
@@ -433,7 +433,7 @@ enum family {
     OTHERS
 };
 
-/* The extremes of a family; answers how many. What no family has comes first. */
+/* The extremes of a family; returns how many. Values that no family has come first. */
 static int extreme_handles(enum family family, void **out) {
     int number = 0;
     out[number++] = NULL;

@@ -386,7 +386,7 @@ static void wrong_at_one_rank(void) {
     close_file();
 }
 
-/* On a file system of half a megabyte: whatever does not fit is told, to all ranks of a collective call. */
+/* On a file system of half a megabyte: data that do not fit are an error, at all ranks of a collective call. */
 static void full(void) {
     enum { BYTES = 1 << 20 };
     char *data = calloc(1, BYTES);

@@ -55,7 +55,7 @@ static void flushes(void) {
             MPI_Recv(into, LARGE, MPI_CHAR, peer, tag, used, MPI_STATUS_IGNORE);
             CHECK(intact((unsigned char *)into, LARGE, peer + owner));
         }
-        /* What was buffered after it began is not waited for. */
+        /* The call does not wait for messages buffered after it began. */
         MPI_Bsend(data, LARGE, MPI_CHAR, peer, 5, used);
         MPI_Status status;
         MPI_Wait(&request, &status);
@@ -318,7 +318,7 @@ static void callbacks(void) {
         MPI_Grequest_start(query, release, cancel, NULL, &requests[0]);
         MPI_Grequest_complete(requests[0]);
         CHECK(MPI_Waitall(1, requests, MPI_STATUSES_IGNORE) == MPI_ERR_IN_STATUS);
-        /* A handler is told the code that the program gives it. */
+        /* A handler receives the code that the program passes. */
         CHECK(MPI_Comm_call_errhandler(MPI_COMM_SELF, codes[i]) == MPI_SUCCESS && told == codes[i]);
     }
     MPI_Comm_free(&comm);

@@ -1,11 +1,11 @@
-/* A job as launchers see it: a ring and an exchange of 1 MiB, then an end of the kind that was asked for:
+/* A job from the view of launchers: a ring and an exchange of 1 MiB, then an end of the requested kind:
  *   well     of all ranks
  *   code     the last rank has an exit code
  *   abort    it aborts, and the others wait for it
  *   nameless it aborts a communicator that has no name, and the others wait for it
  *   kill     it is killed, and the others wait for it
  *   unasked  it is killed, and the others do something else, outside of MPI, for two minutes; so that they do not notice by themselves
- *   at_once  likewise, as soon as it has initialised MPI
+ *   at_once  the same, as soon as it has initialised MPI
  * A second argument is another rank than the last one. */
 #include "check.h"
 #include <signal.h>
@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
         MPI_Comm_split(MPI_COMM_SELF, 0, 0, &nameless);
         MPI_Abort(nameless, 7);
     }
-    /* Who has been left waits for somebody who does not come. */
+    /* The remaining ranks wait for one that does not come. */
     if (!strcmp(end, "kill") || !strcmp(end, "abort") || !strcmp(end, "nameless"))
         MPI_Recv(&token, 1, MPI_INT, last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     check_done("job_ends");

@@ -1,5 +1,5 @@
-/* Rank 1 dies, and a process that it has forked goes on, with all that it had open: its connections do not end. The others hear of the
- * death all the same, after what it had sent. */
+/* Rank 1 dies, and a process that it has forked continues, with all descriptors open: its connections do not end. The others learn of the
+ * death nevertheless, after the messages that it had sent. */
 #include "check.h"
 #include <signal.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* The last rank dies before anybody has sent it anything, and all others wait for a message of it: each is told of the loss. A barrier
- * comes before, in which some ranks have talked to it and some have not. An argument says when it dies, in milliseconds. */
+/* The last rank dies before any rank has sent it anything, and all others wait for a message from it: each learns of the loss. Before
+ * that there is a barrier, in which some ranks have communicated with it and some have not. An argument says when it dies, in milliseconds. */
 #include "check.h"
 #include <signal.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-/* What a program must not do, so that a sanitizer has something to see in the library: one thread writes
+/* Things that a program must not do, so that a sanitizer finds something in the library: one thread writes
  * into a buffer while another sends it, and then it is sent once more after it was freed. */
 #include "check.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* The last node is killed while the others wait for it in four ways: each gets an error that names it,
- * and the four go on with each other. */
+ * and the four continue with each other. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What MPICH's own ABI has differently from the standard one, call by call. Built with MPICH's mpicc, run on Weft. */
+/* Differences between MPICH's own ABI and the standard one, call by call. Built with MPICH's mpicc, run on Weft. */
 #include "check.h"
 
 static MPI_Datatype seen_datatype;
@@ -330,7 +330,7 @@ int main(int argc, char **argv) {
     CHECK(provided >= MPI_THREAD_SERIALIZED && provided <= MPI_THREAD_MULTIPLE);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
-    /* With an argument: a mistake, whose place in this file is told. */
+    /* With an argument: a mistake, whose place in this file is reported. */
     if (argc > 1) MPI_Send(&provided, 1, MPI_INT, 4711, 0, MPI_COMM_WORLD);
     statuses();
     handles();

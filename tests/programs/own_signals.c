@@ -1,4 +1,4 @@
-/* What the program does on signals stays what it was, whatever MPI_Init has loaded; the last rank is then ended by one. */
+/* The program's actions on signals stay unchanged, whatever MPI_Init has loaded; the last rank is then ended by one. */
 #include "check.h"
 #include <signal.h>
 

@@ -158,7 +158,7 @@ static void names(void) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Who has called at a port that is closed is told. */
+/* A process that has connected to a port gets an error when the port is closed. */
 static void closed_before_accepted(void) {
     char port[MPI_MAX_PORT_NAME] = "";
     if (check_rank == 0) MPI_Open_port(MPI_INFO_NULL, port);

@@ -1,11 +1,11 @@
-/* One rank uses a session only, the others MPI_Init: nobody waits for it in MPI_Finalize. It is rank 1, or what WHO says. The argument
- * says what else:
+/* One rank uses only a session, the others MPI_Init: no rank waits for it in MPI_Finalize. It is rank 1, or the one in WHO. The argument
+ * is one of:
  *   early    it ends before the others initialise
  *   late     it begins when they wait in MPI_Finalize already
- *   stays    it goes on for a while without MPI
+ *   stays    it continues for a while without MPI
  *   returns  it initialises MPI after its session, and finalises that
  *   meets    the session has a communicator with all of them, who use sessions as well
- *   awaits   it goes on without MPI until the others have finalised, which a file shows
+ *   awaits   it continues without MPI until the others have finalised, which a file shows
  *   met      they have exchanged messages with it before, over a communicator of their sessions; then as awaits
  *   alone    all use sessions only, and it ends its own when the others have, which a file shows
  *   wanted   the lowest other rank waits for a message of it, which never comes

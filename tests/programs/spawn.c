@@ -13,7 +13,7 @@ static int class_of(int code) {
     return class;
 }
 
-/* The parents: the child world answers who it is, over the intercommunicator and over both groups merged. */
+/* The parents: the child world sends what it is, over the intercommunicator and over both groups merged. */
 static void talk(MPI_Comm children, int expected) {
     int size, remote, rank, high_rank;
     MPI_Comm_size(children, &size);

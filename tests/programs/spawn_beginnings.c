@@ -1,5 +1,5 @@
-/* How processes begin that were started from within a program: by MPI_Init, by a session alone, some so and some so, by both, by the
- * services of Weft alone. Whoever has started them waits in MPI_Comm_spawn until they have. */
+/* Beginnings of processes that a program has started: with MPI_Init, with a session only, some each way, with both, with the
+ * services of Weft only. Their parents wait in MPI_Comm_spawn until they have begun. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* Who dies with whom: a process that was started from within a program ends badly, while it is connected to those who
+/* Which processes die together: a process that a program has started ends badly, while it is connected to those who
  * started it, or after it has disconnected. */
 #define _GNU_SOURCE
 #include "check.h"
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
         wait_for_the_end();
     }
-    /* Whoever has started others is killed, and they have nothing to do with it any more. */
+    /* The process that has started others is killed, and they are no longer connected to it. */
     if (strcmp(argv[1], "killed") == 0) {
         MPI_Comm_disconnect(&children);
         raise(SIGKILL);

@@ -18,7 +18,7 @@ static int class_of(int code) {
     return class;
 }
 
-/* Starts so many on these hosts, and hears where they are. */
+/* Starts that many processes on these hosts, and receives where they are. */
 static void start(const char *self, const char *hosts, int count, char (*links)[LINK]) {
     char *words[] = {"-", NULL};
     MPI_Info info;

@@ -1,5 +1,5 @@
-/* One of those who start processes dies meanwhile, at a moment that is named: MPI_Comm_spawn is an error to the others, what it has
- * started half is ended, and they go on; if that is asked for, they start others. */
+/* One of the ranks that start processes dies meanwhile, at a given moment: MPI_Comm_spawn is an error at the others, half-started
+ * processes are ended, and the ranks continue; if that is asked for, they start others. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <limits.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* "child PAUSE": begins with MPI after so many microseconds, and leaves its parents, who may have died. */
+/* "child PAUSE": initialises MPI after that many microseconds, and leaves its parents, who may have died. */
 static int child(int *argc, char ***argv) {
     usleep(atoi((*argv)[2]));
     MPI_Init(argc, argv);

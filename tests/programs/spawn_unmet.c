@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < size; i++) codes[i] = -1;
         int error = MPI_Comm_spawn(self, words, size, MPI_INFO_NULL, round % check_size, MPI_COMM_WORLD, &children, codes);
         if (error == MPI_SUCCESS) {
-            /* Who calls for all of them may have met us before. */
+            /* The process that connects for all of them may have met us before. */
             CHECK(atoi(argv[2]) > 0);
             MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
             error = MPI_Barrier(children);

@@ -223,7 +223,7 @@ static void sessions(void) {
     OK(MPI_T_pvar_session_free(&one));
 }
 
-/* What is written to the limit decides the protocol. */
+/* The value written to the limit decides the protocol. */
 static void eager_limit(void) {
     int index, count;
     MPI_T_cvar_handle handle;
@@ -269,7 +269,7 @@ static void on_event(MPI_T_event_instance instance, MPI_T_event_registration reg
     pthread_mutex_lock(&lock);
     if (all.tag >= 500 && all.bytes == 3) told[(long)data]++;
     pthread_mutex_unlock(&lock);
-    /* All of MPI may be called; what happens meanwhile in this thread is told to nobody. */
+    /* All of MPI may be called; events in this thread meanwhile are not reported. */
     if (calls) to_oneself(1);
 }
 
@@ -345,7 +345,7 @@ static void events(void) {
     CHECK(freed == 4);
 }
 
-/* Who waits for a rank that is late sleeps, and the time is counted. */
+/* A rank that waits for a late one sleeps, and the time is counted. */
 static void waiting(void) {
     MPI_T_pvar_session session;
     OK(MPI_T_pvar_session_create(&session));

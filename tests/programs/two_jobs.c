@@ -106,7 +106,7 @@ static void together(MPI_Comm between, int side) {
     MPI_Comm_disconnect(&one);
 }
 
-/* What is under way on a communicator that is freed goes on. */
+/* Operations under way on a communicator continue after it was freed. */
 static void freed_early(MPI_Comm between) {
     static int out[400000], into[400000];
     int remote;

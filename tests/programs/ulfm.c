@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
     const int first = size;
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    /* Who dies before the others have said that they handle it takes the job along. */
+    /* A rank that dies before the others have said that they handle deaths ends the whole job. */
     MPI_Barrier(comm);
     while (size > 2) {
         /* Another one each time: the first, the last, one in the middle. */

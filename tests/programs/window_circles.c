@@ -1,10 +1,10 @@
-/* Ranks that share several locks of a window at a time, in different orders, while others wait to have one of them alone: nobody may wait for
- * ever. A program in which each rank has one exclusive lock at most, and asks for no other while it has it, has no circle of its own. */
+/* Ranks share several locks of a window at a time, in different orders, while others wait for one of them exclusively: no rank may wait for
+ * ever. A program in which each rank has at most one exclusive lock, and asks for no other meanwhile, has no circle of its own. */
 #include <unistd.h>
 
 #include "window_pair.h"
 
-/* In the memory of each rank: two words that are alike for whoever has its lock, and a word for each rank. */
+/* In the memory of each rank: two words that are equal for the holder of its lock, and a word for each rank. */
 enum { PAIR = 2 };
 
 static MPI_Win win;

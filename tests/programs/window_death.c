@@ -1,4 +1,4 @@
-/* The last of three ranks dies with the lock of rank 0's memory: whoever waits for the lock, or uses its memory, is told, in windows
+/* The last of three ranks dies with the lock of rank 0's memory: a rank that waits for the lock, or uses its memory, gets an error, in windows
  * that Weft has allocated and in those of the program's own memory. With 2, which are allocated as well, it dies sharing the locks. */
 #include <signal.h>
 #include <unistd.h>

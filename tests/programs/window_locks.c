@@ -19,7 +19,7 @@ static unsigned long random_number(void) {
     return seed;
 }
 
-/* Both words of a rank, which are alike for whoever has the lock. */
+/* Both words of a rank, which are equal for the holder of the lock. */
 static void look(int target) {
     long pair[2] = {-1, -2};
     MPI_Get(&pair[0], 1, MPI_LONG, target, 0, 1, MPI_LONG, win);
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
         for (int i = 1; i < THREADS; i++) pthread_join(others[i], NULL);
     } else
         by_turns();
-    /* Readers alone, so often that they leave the lock alone again; then whoever writes still waits for them. */
+    /* Only readers, so often that they use the lock without its word again; even then a writer waits for them. */
     MPI_Barrier(MPI_COMM_WORLD);
     for (int round = 0; round < 3000; round++) {
         MPI_Win_lock_all(0, win);

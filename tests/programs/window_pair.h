@@ -1,4 +1,4 @@
-/* Two words at the beginning of the memory of each rank in a window, which are alike for whoever has its lock. */
+/* Two words at the beginning of the memory of each rank in a window, which are equal for the holder of its lock. */
 #ifndef WEFT_WINDOW_PAIR_H
 #define WEFT_WINDOW_PAIR_H
 #include "check.h"

@@ -48,7 +48,7 @@ static void *tells_later(void *fiber) {
     return NULL;
 }
 
-/* What takes long, and not in MPI. */
+/* Takes long, outside of MPI. */
 static void takes_long(void) {
     double end = now() + 2;
     weft_fiber me = weft_fiber_self();
@@ -68,7 +68,7 @@ static void takes_long(void) {
     }
 }
 
-/* The first takes long, then sends what all of the next rank wait for; the last of a chain is told by the one before it. */
+/* The first takes long, then sends the messages for which all of the next rank wait; the one before it informs the last of a chain. */
 static void *works(void *argument) {
     int number = (int)(long)argument, value = 0, next = (rank + 1) % size, before = (rank + size - 1) % size;
     if (is("exchanges") || is("apart")) {

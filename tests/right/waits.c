@@ -153,7 +153,7 @@ static void chain(void) {
     MPI_Barrier(world);
 }
 
-/* Both sleep for most of the time, and go on now and then. */
+/* Both sleep for most of the time, and continue now and then. */
 static void bounces(void) {
     for (int i = 0; i < 12; i++) {
         if (rank == i % 2) {

@@ -1,8 +1,8 @@
-//! What whole-system tests share: an installation of Weft, programs built with its `mpicc`, jobs with
-//! a limit of time.
+//! Shared parts of whole-system tests: an installation of Weft, programs built with its `mpicc`, jobs with a
+//! time limit.
 //!
-//! The installation is laid out once for a test program (`cargo xtask dist`); the C programs are built
-//! into a folder of the target directory. Under [`sanitizer`] it is another installation.
+//! The installation is made once for a test program (`cargo xtask dist`); the C programs are built into a
+//! folder of the target directory. Under [`sanitizer`] it is another installation.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub fn root() -> PathBuf {
 /// The installation under test.
 ///
 /// # Panics
-/// If it cannot be built: nothing can be tested then.
+/// If it cannot be built, because nothing can be tested then.
 pub fn installation() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     if let Some(watched) = Sanitizer::of_this_run() {
@@ -59,15 +59,15 @@ pub fn tool(name: &str) -> Command {
     Command::new(installation().join("bin").join(name))
 }
 
-/// Expects a profile in which each of these calls stands ten times at its line of the program.
+/// Expects a profile that has each of these calls ten times at its line of the program.
 ///
 /// # Panics
-/// If one does not.
+/// If a call does not.
 pub fn expect_counted(ended: &Ended, source: &str, calls: [(&str, u32); 2]) {
     for (call, line) in calls {
         let place = format!("{source}:{line} (");
         let is_counted = |row: &str| {
-            // The place is two words: file and line, procedure.
+            // The place consists of two words: file and line, and the procedure.
             let words: Vec<&str> = row.split_whitespace().collect();
             words.first() == Some(&call) && row.contains(&place) && words.get(3) == Some(&"10")
         };
@@ -76,10 +76,10 @@ pub fn expect_counted(ended: &Ended, source: &str, calls: [(&str, u32); 2]) {
     }
 }
 
-/// Whether libfabric is installed, as `weft info` of the installation says.
+/// Whether libfabric is installed, according to `weft info` of the installation.
 ///
 /// # Panics
-/// If it says nothing of libfabric.
+/// If its output does not mention libfabric.
 #[must_use]
 pub fn has_libfabric() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
@@ -92,7 +92,7 @@ pub fn has_libfabric() -> bool {
     *FOUND.get_or_init(look)
 }
 
-/// Builds a C program, and answers where it is; once, for another test may be running it. `source` is
+/// Builds a C program, and returns its path; only once, because another test may be running it. `source` is
 /// relative to the workspace.
 ///
 /// # Panics
@@ -105,7 +105,7 @@ pub fn build(source: &str, flags: &[&str]) -> PathBuf {
     if let Some((_, program)) = built.iter().find(|(other, _)| *other == key) {
         return program.clone();
     }
-    // A folder for each: programs of different folders may have one name.
+    // Each program has a folder of its own, because programs of different folders may have the same name.
     let folder = scratch(&format!("programs/{}", built.len()));
     let name = Path::new(source)
         .file_stem()
@@ -148,8 +148,8 @@ pub fn build(source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// A folder of the target directory for what a test makes: another one for each sanitizer, as runs with different ones go
-/// on at the same time.
+/// A folder of the target directory for files of a test; it differs for each sanitizer, because tests with several
+/// sanitizers may run at the same time.
 #[must_use]
 pub fn scratch(name: &str) -> PathBuf {
     let target =
@@ -163,7 +163,7 @@ pub fn scratch(name: &str) -> PathBuf {
 /// How a job ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit status of `mpiexec`; `None` if the limit of time was reached and it was ended.
+    /// Exit status of `mpiexec`; `None` if it was ended at the time limit.
     pub status: Option<ExitStatus>,
     /// Standard output.
     pub out: String,
@@ -191,10 +191,10 @@ impl Ended {
     }
 }
 
-/// What `sessions_beside.c` ends with, whatever its one rank that uses sessions only does.
+/// Checks the end of `sessions_beside.c`, which is the same whatever the rank does that only uses sessions.
 ///
 /// # Panics
-/// If it is anything else: `of` says of which case.
+/// If the end differs: `of` names the case.
 pub fn check_sessions_beside(ended: &Ended, ranks: u32, of: &str) {
     assert_eq!(ended.code(), Some(0), "{of}: {ended:?}");
     let lines = |end: &str| {
@@ -206,8 +206,8 @@ pub fn check_sessions_beside(ended: &Ended, ranks: u32, of: &str) {
     assert_eq!(ended.err, "", "{of}");
 }
 
-/// Runs a command to its end, or until `limit`, or four times that where a sanitizer watches; then it is ended. Again, where MPICH's launcher
-/// has failed by itself.
+/// Runs a command to its end, or until `limit`, or four times that under a sanitizer; then it is ended. The run is repeated if MPICH's
+/// launcher has failed by itself.
 ///
 /// # Panics
 /// If it cannot be started.
@@ -222,8 +222,8 @@ pub fn run(command: &mut Command, limit: Duration) -> Ended {
     ended
 }
 
-/// Whether the launcher of MPICH has failed by itself and not by what it ran: on a busy machine it ends by SIGPIPE, or by an assertion
-/// of its own, and loses what the ranks have said. With ranks that are `/bin/true` 440 of 8,000 jobs did.
+/// Whether the launcher of MPICH has failed by itself and not because of its program: on a busy machine it may end by SIGPIPE or by an
+/// assertion of its own, and lose the output of the ranks. With `/bin/true` as the program, 440 of 8,000 jobs did.
 fn is_hydras_own(command: &Command, ended: &Ended) -> bool {
     const SIGPIPE: i32 = 13;
     let is_hydra = Path::new(command.get_program()).ends_with("mpiexec.hydra");
@@ -272,7 +272,7 @@ pub fn run_with_input(command: &mut Command, input: impl Into<Stdio>, limit: Dur
     }
 }
 
-/// `mpiexec -n ranks program arguments…`, with a minute at most.
+/// `mpiexec -n ranks program arguments…`, for a minute at most.
 pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
     let mut command = tool("mpiexec");
     command
@@ -283,8 +283,8 @@ pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
     run(&mut command, Duration::from_secs(60))
 }
 
-/// The programs of `tests/programs` that say how many ranks they had, with what they are given: for ways to start and to reach
-/// ranks.
+/// Programs of `tests/programs` that print how many ranks they had, with their argument: to test ways of starting and of
+/// connecting ranks.
 pub const PROGRAMS: [(&str, &str); 6] = [
     ("ring", "20"),
     ("point_to_point", ""),
@@ -294,10 +294,10 @@ pub const PROGRAMS: [(&str, &str); 6] = [
     ("window_circles", "10"),
 ];
 
-/// Has `start` run one of these, or another that says so, to its end with so many ranks.
+/// Runs one of these programs, or another that prints the same, with `start` to its end with that many ranks.
 ///
 /// # Panics
-/// If it does not come to a good end.
+/// If it does not end well.
 pub fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {
     const LIMIT: Duration = Duration::from_secs(90);
     let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
@@ -323,7 +323,7 @@ pub fn running(program: &Path) -> Vec<u32> {
     numbers.filter(runs).collect()
 }
 
-/// The processes that run a program, once those have ended that are about to.
+/// The processes that run a program, after those that are about to end have ended.
 #[must_use]
 pub fn processes_of(program: &Path) -> Vec<u32> {
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -343,10 +343,10 @@ pub fn is_long() -> bool {
 }
 
 /// Seeds of a random test: `WEFT_SEED` alone, or the first `WEFT_SEEDS`, or as many as it usually takes:
-/// fewer where a sanitizer watches.
+/// fewer under a sanitizer.
 ///
 /// # Panics
-/// If a variable is no number.
+/// If a variable is not a number.
 #[must_use]
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     let number = |name: &str| -> Option<u64> {

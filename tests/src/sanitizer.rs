@@ -1,20 +1,20 @@
-//! Tests with a library that a sanitizer watches. `cargo xtask sanitize` lays out such an installation and
-//! says in variables where it is; every test program can then run with it.
+//! Tests with a library under a sanitizer. `cargo xtask sanitize` makes such an installation and passes its
+//! place in variables; every test program can then run with it.
 //!
 //! The C programs are compiled with the same sanitizer and linked with the run-time library of the Rust
-//! compiler: two of them, of two compilers, cannot live in one process. The calls that compilers put into a
-//! program are the same for all.
+//! compiler: one process cannot contain the run-time libraries of two compilers. All compilers insert the
+//! same calls into a program.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Exit code of a process of which there was a report.
+/// Exit code of a process for which the sanitizer has reported something.
 pub const REPORTED: i32 = 66;
 
-/// What watches the library.
+/// The sanitizer of the library.
 #[derive(Debug)]
 pub struct Sanitizer {
-    /// As compilers call it: `address`, `thread`.
+    /// Its name in compilers: `address`, `thread`.
     pub name: String,
     /// The installation.
     pub(crate) prefix: PathBuf,
@@ -22,7 +22,7 @@ pub struct Sanitizer {
 }
 
 impl Sanitizer {
-    /// The one that the variables name, if any.
+    /// The sanitizer that the variables name, if any.
     ///
     /// # Panics
     /// If only some of them are set.
@@ -53,7 +53,7 @@ impl Sanitizer {
         [format!("-fsanitize={}", self.name), "-g1".to_owned()]
     }
 
-    /// Options for `mpicc` that link a program. Whoever calls the run-time library finds it in the program.
+    /// Options for `mpicc` that link a program. All callers of the run-time library find it in the program.
     #[must_use]
     pub fn linking(&self) -> Vec<String> {
         let runtime = self.runtime.display();
@@ -64,14 +64,14 @@ impl Sanitizer {
     }
 }
 
-/// Whether it is races between the threads of a process that are looked for.
+/// Whether the sanitizer searches for races between the threads of a process.
 #[must_use]
 pub fn looks_for_races() -> bool {
     Sanitizer::of_this_run().is_some_and(|watched| watched.name == "thread")
 }
 
-/// Which of these cases of a program are run: all; but where races between the threads of a process are looked for, and the program
-/// starts no thread, the last one alone. Only threads of the library can race there, and these are the same ones in all cases.
+/// The cases of a program that are run: all; but if the sanitizer searches for races between the threads of a process, and the
+/// program starts no thread, only the last one. Only threads of the library can race there, and these are the same in all cases.
 ///
 /// # Panics
 /// If there is no such program.
@@ -83,7 +83,7 @@ pub fn telling<'a, Case>(source: &Path, cases: &'a [Case]) -> &'a [Case] {
     &cases[cases.len().saturating_sub(1)..]
 }
 
-/// By what it includes: of threads, or of the fibers of Weft, which have threads below them.
+/// Decided by its includes: headers of threads, or of the fibers of Weft, which use threads.
 fn starts_threads(source: &Path) -> bool {
     let text = std::fs::read_to_string(source).expect("the program is there");
     ["pthread.h", "threads.h", "weft.h"]
@@ -91,7 +91,8 @@ fn starts_threads(source: &Path) -> bool {
         .any(|header| text.contains(header))
 }
 
-/// The most ranks that a test should start: watched programs take several times the time and memory.
+/// The most ranks that a test should start: under a sanitizer, programs take several times the time and
+/// memory.
 #[must_use]
 pub fn most_ranks() -> u32 {
     match Sanitizer::of_this_run() {

@@ -38,7 +38,7 @@
 
 static int rank, value;
 
-/* Both others have sent when rank 0 goes on. */
+/* Both others have sent when rank 0 continues. */
 static void send(int tag) {
     if (rank > 0)
         MPI_Send(&rank, 1, MPI_INT, 0, tag, MPI_COMM_WORLD);

@@ -387,7 +387,7 @@ static const char *wanted;
 
 static int is(const char *name) { return strcmp(wanted, name) == 0; }
 
-/* What a case does; its code. */
+/* Runs a case; returns its code. */
 static int act(MPI_Comm comm) {
     int odd = rank == 1, zero = rank == 0, code = MPI_SUCCESS, root = odd;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -452,7 +452,7 @@ int main(int argc, char **argv) {
     if (argc > 2)
         for (int i = 0; i < 8; i++) MPI_Barrier(comm);
     int code = act(comm);
-    /* Who has only sent hears of it by its next call. */
+    /* A rank that has only sent learns of it in its next call. */
     if (code == MPI_SUCCESS) code = MPI_Barrier(comm);
     if (code == MPI_SUCCESS) strcpy(text, "no error");
     else MPI_Error_string(code, text, &length);

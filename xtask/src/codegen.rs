@@ -12,8 +12,8 @@
 //!                              └─fortran─────► crates/abi-fortran/src/generated/, crates/abi-fortran/modules/
 //! ```
 //!
-//! The output is checked in, so that readers see what ships and no build needs this tool. A function
-//! is implemented when `crates/abi/src/calls/<group>.rs` has a function of its name ([`calls`]).
+//! The output is checked in, so that readers see the files that ship, and no build needs this tool. A
+//! function is implemented when `crates/abi/src/calls/<group>.rs` has a function of its name ([`calls`]).
 
 mod calls;
 mod collective;
@@ -52,7 +52,7 @@ pub struct Arguments {
     check: bool,
 }
 
-/// Writes, or compares, all generated files.
+/// Writes or compares all generated files.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = root()?;
     let tables = Tables::load(&root.join("tables"))?;
@@ -132,7 +132,7 @@ fn compare(files: &[(PathBuf, String)]) -> Result<()> {
     )
 }
 
-/// The text as `rustfmt` would have it.
+/// The text as `rustfmt` formats it.
 fn formatted(text: &str) -> Result<String> {
     let mut child = Command::new("rustfmt")
         .args(["--edition", "2024"])

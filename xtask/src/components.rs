@@ -1,10 +1,10 @@
 //! The part of `cargo xtask peers` that builds the programs of compared components: hash tables, packet
-//! pools, libraries of threads.
+//! pools, thread libraries.
 //!
-//! Each source in `crates/bench/peers` becomes a program of the same name in `target/peers/components`,
-//! where `weft bench` looks for them. A library that is not here and cannot be installed is said to be
-//! missing, and the experiments run without it. `tasks` is a package of its own: the libraries of the Rust
-//! registry.
+//! Each source in `crates/bench/peers` becomes a program of the same name in `target/peers/components`, where
+//! `weft bench` looks for them. A library that is not on this machine and cannot be installed is reported as
+//! missing, and the experiments run without it. `tasks` is a package of its own, with the libraries of the
+//! Rust registry.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const COMPONENTS: [(&str, &str, &[&str]); 5] = [
     ("posix", "g++", &[]),
 ];
 
-/// Builds and tries all that can be built; the others are named.
+/// Builds and tries all that can be built, and names the others.
 pub fn build(root: &Path, peers: &Path) -> Result<()> {
     let sources = root.join("crates/bench/peers");
     let programs = peers.join("components");
@@ -42,7 +42,7 @@ pub fn build(root: &Path, peers: &Path) -> Result<()> {
     for (stem, package, libraries) in COMPONENTS {
         let source = sources.join(stem).with_extension("cpp");
         let program = programs.join(stem);
-        // What an earlier run built may be of an older source.
+        // A program from an earlier run may be of an older source.
         if program.exists() {
             fs::remove_file(&program)
                 .with_context(|| format!("cannot remove {}", program.display()))?;
@@ -121,7 +121,7 @@ fn install(package: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Starts the program without any request; what it says of itself.
+/// Starts the program without any request; returns what it prints.
 fn try_it(program: &Path) -> Result<String> {
     let output = Command::new(program)
         .stdin(Stdio::null())

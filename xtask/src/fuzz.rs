@@ -1,8 +1,9 @@
-//! `cargo xtask fuzz SECONDS [TARGET…]`: each fuzz target of `fuzz/` for so long, two at a time.
+//! `cargo xtask fuzz SECONDS [TARGET…]`: runs each fuzz target of `fuzz/` for that many seconds, two at a
+//! time.
 //!
-//! What `cargo fuzz` does, without it: the targets are built by a nightly compiler with coverage counters
-//! and AddressSanitizer, and each is a program with libFuzzer in it. Inputs that reached something new are
-//! kept in `target/fuzz/corpus` for the next run.
+//! It does the work of `cargo fuzz` without that tool: a nightly compiler builds the targets with coverage
+//! counters and AddressSanitizer, each as a program with libFuzzer in it. Inputs that reached something new
+//! are kept in `target/fuzz/corpus` for the next run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,8 @@ pub struct Arguments {
     targets: Vec<String>,
 }
 
-/// Counters of edges and of operands of comparisons, as libFuzzer wants them, and no unwatched shortcuts.
+/// Counters of edges and of operands of comparisons, as libFuzzer needs them, and no shortcuts without
+/// counters.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address --cfg fuzzing \
@@ -36,14 +38,14 @@ const AT_ONCE: usize = 2;
 /// Seconds that one input may take.
 const PATIENCE: u32 = 20;
 
-/// What came of one target.
+/// The outcome of one target.
 struct Outcome {
     target: String,
     inputs: u64,
     rate: u64,
     /// Edges of the program that were reached.
     edges: u64,
-    /// What makes it fail; the target's own words if it left no such input.
+    /// The input that makes it fail; if it left none, what the target printed.
     crash: Option<String>,
 }
 
@@ -101,14 +103,14 @@ impl Outcome {
         )
     }
 
-    /// How to see the failure again.
+    /// How to reproduce the failure.
     fn again(&self, folder: &Path) -> String {
         let crash = self.crash.as_deref().unwrap_or_default();
         format!("  {} {crash}", program(folder, &self.target).display())
     }
 }
 
-/// The targets that there are, or those of them that were asked for.
+/// All targets, or those that were asked for.
 fn wanted(folder: &Path, asked: &[String]) -> Result<Vec<String>> {
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -153,7 +155,7 @@ fn program(folder: &Path, name: &str) -> PathBuf {
     folder.join(PLATFORM).join("release").join(name)
 }
 
-/// Runs one target; what it says goes to a file.
+/// Runs one target; its output goes to a file.
 fn play(folder: &Path, name: &str, seconds: u32) -> Result<Outcome> {
     let own = |kind: &str| -> Result<PathBuf> {
         let path = folder.join(kind).join(name);
@@ -166,11 +168,11 @@ fn play(folder: &Path, name: &str, seconds: u32) -> Result<Outcome> {
     let status = Command::new(program(folder, name))
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={PATIENCE}"))
-        // A watched program keeps what was freed for a while.
+        // With AddressSanitizer, a program keeps freed memory for a while.
         .args(["-rss_limit_mb=8192", "-print_final_stats=1"])
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .arg(corpus)
-        // A process of Rust programs and its world hold each other, so none is ever dropped.
+        // The process object of a Rust program and its world refer to each other, so neither is ever dropped.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -4,9 +4,9 @@
 //!   tables/instructions.toml ──► requests ──► mpiexec -n 2 measure count … ──► counts ──► more than the budget? fails
 //! ```
 //!
-//! A count is exact and the same however busy the machine is: a second process steps the caller through the call
-//! (`crates/bench/measure/instructions.c`). It is that of the library under `target/dist`, so the budgets hold for a
-//! release build with the profile of `Cargo.toml`.
+//! A count is exact and does not depend on the load of the machine: a second process steps the caller through the
+//! call (`crates/bench/measure/instructions.c`). The library under `target/dist` is counted, so the budgets hold for
+//! a release build with the profile of `Cargo.toml`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,27 +40,28 @@ struct Table {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Budget {
-    /// The call, for people.
+    /// The call, for display.
     name: String,
-    /// As `instructions.c` names it.
+    /// Its name in `instructions.c`.
     call: String,
     /// Bytes of the message.
     size: u32,
     /// The most instructions, at any thread level.
     most: f64,
-    /// … of a program that was built with MPICH, which calls by libmpi.so.12.
+    /// … of a program that was built with MPICH, which calls through libmpi.so.12.
     mpich: Option<f64>,
     /// … under `mpiexec --profile` and `--timeline`.
     recorded: Option<Recorded>,
 }
 
-/// Budgets of a call that a profile is made of.
+/// Budgets of a call that a profile records.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recorded {
-    /// It is only counted, at each thread level. Not for calls that find a message unseen: what is made before, so that calls are left out, looks.
+    /// For a call that is only counted, at each thread level. There is none for calls that find a message
+    /// that was not noticed before: the preparation that makes calls be left out notices it.
     left_out: Option<[f64; LEVELS.len()]>,
-    /// It is recorded for a table, with its time, at the lowest level.
+    /// For a call that is recorded for a table, with its time, at the lowest level.
     table: f64,
     /// … for a timeline.
     timeline: Option<f64>,
@@ -68,17 +69,18 @@ struct Recorded {
 
 /// A way to record calls.
 struct Recording {
-    /// For people.
+    /// For display.
     name: &'static str,
     /// Options of mpiexec.
     options: &'static [&'static str],
-    /// What the request says besides.
+    /// An addition to the request.
     request: &'static str,
     /// The most instructions, by the number of the level.
     most: fn(&Recorded, usize) -> Option<f64>,
 }
 
-/// All of them. What is left out is left out by the same code for a table and for a timeline; what is recorded is recorded by the same code at each level.
+/// All ways. The code that leaves a call out is the same for a table and for a timeline; the code that
+/// records one is the same at each level.
 const RECORDINGS: [Recording; 3] = [
     Recording {
         name: "left out",
@@ -105,7 +107,7 @@ impl Budget {
         format!("instructions call={} size={}", self.call, self.size)
     }
 
-    /// What is wrong with a count, if anything is.
+    /// The problem with a count, if there is one.
     fn exceeded(&self, level: &str, counted: f64) -> Option<String> {
         (counted > self.most).then(|| {
             format!(
@@ -173,8 +175,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Counts the calls of a program that was built with MPICH's own wrapper, where that is installed (`cargo xtask peers`); answers
-/// what is wrong with the counts.
+/// Counts the calls of a program that was built with MPICH's own wrapper, where that is installed (`cargo xtask peers`); returns
+/// the problems with the counts.
 fn of_mpich(root: &Path, prefix: &Path, folder: &Path, budget: &[Budget]) -> Result<Vec<String>> {
     let wrapper = dist::target(root).join("peers/mpich/bin/mpicc");
     if !wrapper.exists() {
@@ -215,7 +217,8 @@ fn of_mpich(root: &Path, prefix: &Path, folder: &Path, budget: &[Budget]) -> Res
     Ok(wrong)
 }
 
-/// Counts the calls that a profile is made of, under each way to record them; answers what is wrong with the counts.
+/// Counts the calls that a profile records, with each way to record them; returns the problems with the
+/// counts.
 fn of_recordings(prefix: &Path, program: &Path, budget: &[Budget]) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let recorded = budget
@@ -278,8 +281,8 @@ fn build(root: &Path, wrapper: &Path, program: &Path) -> Result<std::path::PathB
     Ok(program.to_owned())
 }
 
-/// Counts requests with their budgets at a thread level and with options of mpiexec, and those that exceed it up to two times more: a call that finds its partner asleep, because the machine
-/// does something else as well, wakes it. The least counts.
+/// Counts requests with their budgets at a thread level and with options of mpiexec, and counts those that exceed it up to two times more: on a busy
+/// machine a call may find its partner asleep and has to wake it. The smallest count is used.
 fn least(
     prefix: &Path,
     program: &Path,
@@ -334,7 +337,7 @@ fn count(
         .collect()
 }
 
-/// A program that succeeds if a process may be stepped by its child.
+/// A program that succeeds if a process can be stepped by its child.
 const MAY_STEP: &str = r"
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -366,7 +369,7 @@ int main(void)
 }
 ";
 
-/// Whether this system lets a process be stepped.
+/// Whether this system allows a process to be stepped.
 pub fn possible() -> Result<(), String> {
     may_step().map_err(|error| {
         format!("this system does not let a process be stepped (ptrace): {error:#}")

@@ -1,5 +1,6 @@
-//! `cargo xtask layers`: what is a fact about the rooms, checked. Rooms depend only on rooms above them in the
-//! table of ARCHITECTURE.md and use what they declare; `unsafe` stands only where CONTRIBUTING.md lets it.
+//! `cargo xtask layers`: checks facts about the rooms. Rooms depend only on rooms above them in the table of
+//! ARCHITECTURE.md, and use the dependencies that they declare; `unsafe` occurs only where CONTRIBUTING.md
+//! allows it.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use syn::visit::Visit;
 
 use crate::rooms::{Rooms, root, sources};
 
-/// Checks all of it and lists every breach.
+/// Checks all rules and lists every violation.
 pub fn check() -> Result<()> {
     let root = root()?;
     let rooms = Rooms::read(&root)?;
@@ -69,7 +70,7 @@ pub fn check() -> Result<()> {
 #[derive(Debug, Default, PartialEq)]
 struct Declared {
     normal: Vec<String>,
-    /// For tests and examples alone.
+    /// For tests and examples only.
     development: Vec<String>,
 }
 
@@ -78,7 +79,7 @@ impl Declared {
         let table: toml::Table = manifest.parse()?;
         let mut declared = Self::default();
         declared.take(&table);
-        // Sections for one platform or one configuration hold the same two tables.
+        // Sections for one platform or one configuration contain the same two tables.
         let targets = table.get("target").and_then(toml::Value::as_table);
         for target in targets.into_iter().flat_map(toml::Table::values) {
             target
@@ -104,7 +105,7 @@ impl Declared {
     }
 }
 
-/// Rooms that are declared and named nowhere.
+/// Rooms that are declared as dependencies but never named in the code.
 fn unused(home: &Path, room: &str, declared: &Declared) -> Result<Vec<String>> {
     let mut own = String::new();
     let mut around = String::new();
@@ -118,7 +119,8 @@ fn unused(home: &Path, room: &str, declared: &Declared) -> Result<Vec<String>> {
             }
         }
     }
-    // A crate may also keep a target of its own elsewhere (`path = …` in its manifest), or be another one's code, under other features.
+    // A crate may also have a target elsewhere (`path = …` in its manifest), or consist of another crate's
+    // code with other features.
     let manifest: toml::Table = fs::read_to_string(home.join("Cargo.toml"))?.parse()?;
     let library = manifest.get("lib").and_then(|table| table.get("path"));
     if let Some(path) = library.and_then(toml::Value::as_str).map(Path::new) {
@@ -165,7 +167,7 @@ fn misplaced_unsafe(home: &Path, room: &str, rooms: &Rooms) -> Result<Vec<String
             .strip_prefix(&src)?
             .to_string_lossy()
             .replace('\\', "/");
-        // Tests may make buffers of their own memory.
+        // Tests may use `unsafe` to make buffers of their own memory.
         let tests = inside.ends_with("tests.rs") || inside.contains("tests/");
         if tests || rooms.may_hold_unsafe(room, &inside) {
             continue;
@@ -181,7 +183,7 @@ fn misplaced_unsafe(home: &Path, room: &str, rooms: &Rooms) -> Result<Vec<String
     Ok(breaches)
 }
 
-/// The lines at which unsafe code begins; tests do not count.
+/// The lines at which unsafe code begins, without tests.
 fn unsafe_lines(text: &str) -> Result<Vec<usize>> {
     #[derive(Default)]
     struct Finder {
@@ -226,7 +228,7 @@ fn unsafe_lines(text: &str) -> Result<Vec<usize>> {
     Ok(finder.lines)
 }
 
-/// Whether an item is compiled for tests alone.
+/// Whether an item is compiled for tests only.
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {

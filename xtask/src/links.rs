@@ -1,5 +1,5 @@
-//! `cargo xtask links`: links of the pages, and paths of source files that they name. Each must lead to a file, so that
-//! a page does not go on pointing where something has been.
+//! `cargo xtask links`: checks the links of the pages, and the paths of source files that they name. Each must lead to
+//! a file, so that no page points to a file that was moved or removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::rooms::root;
 /// Endings of files that pages name in backquotes.
 const SOURCES: [&str; 9] = ["rs", "c", "h", "hpp", "toml", "md", "py", "pml", "js"];
 
-/// Checks all pages and lists what leads nowhere.
+/// Checks all pages and lists the targets that do not exist.
 pub fn check() -> Result<()> {
     let root = root()?;
     let mut pages = Vec::new();
@@ -43,7 +43,7 @@ pub fn check() -> Result<()> {
     )
 }
 
-/// The pages of the project: what is built and what belongs to tools is left out.
+/// The pages of the project, without built files and folders of tools.
 fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
@@ -60,10 +60,11 @@ fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Where a page points: links within the project, and paths of source files in backquotes; each with its line.
+/// The targets of a page: links within the project, and paths of source files in backquotes, each with its
+/// line.
 fn targets(text: &str) -> Vec<(usize, Target)> {
     let mut found = Vec::new();
-    // A path that is the text of a link is a name for where the link leads.
+    // A path that is the text of a link is only a name for the target of the link.
     let mut in_link = false;
     for (event, range) in
         Parser::new_ext(text, pulldown_cmark::Options::ENABLE_TABLES).into_offset_iter()

@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: `cargo +nightly miri test`, without building C code, which Miri does not run.
+//! `cargo xtask miri`: runs `cargo +nightly miri test` without building C code, which Miri cannot run.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ pub struct Arguments {
     arguments: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the tests.
 pub fn run(arguments: &Arguments) -> Result<()> {
     nightly::with_miri().map_err(anyhow::Error::msg)?;
     let mut cargo = Command::new("cargo");

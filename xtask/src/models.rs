@@ -1,5 +1,5 @@
-//! `cargo xtask models`: the models of `models/` in Spin. Each is checked as it stands, and once more with
-//! what it is about taken away: then an error must be found, or the model proves nothing.
+//! `cargo xtask models`: checks the models of `models/` in Spin. Each is checked as it is, and once more
+//! without the mechanism that it is about: then an error must be found, or the model proves nothing.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::rooms::root;
 
-/// A model, and the word that takes away what it is about.
+/// A model, and the macro that removes the mechanism that it is about.
 const MODELS: &[(&str, &str)] = &[("queue", "NO_FENCE"), ("reattachment", "NO_NOTIFY")];
 
 /// Whether models can be checked here; if not, why.
@@ -23,7 +23,7 @@ pub fn possible() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks all of them.
+/// Checks all models.
 pub fn check() -> Result<()> {
     possible().map_err(anyhow::Error::msg)?;
     for (model, without) in MODELS {
@@ -40,7 +40,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// States that were looked at, and errors that were found.
+/// The number of states that were searched, and the number of errors that were found.
 fn explore(model: &str, without: Option<&str>) -> Result<(u64, u64)> {
     let root = root()?;
     let folder = root.join("target/models").join(without.unwrap_or(model));
@@ -64,7 +64,7 @@ fn explore(model: &str, without: Option<&str>) -> Result<(u64, u64)> {
         .arg(root.join("models").join(format!("{model}.pml"))))?;
     run(Command::new("cc").args(["-O2", "-w", "-o", "pan", "pan.c"]))?;
     let mut pan = Command::new("./pan");
-    // Deep enough for every model, and said if not.
+    // Deep enough for every model; if it is not, pan says so.
     let said = run(pan.arg("-m1000000"))?;
     ensure!(
         !said.contains("max search depth too small"),

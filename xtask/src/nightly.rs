@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The platform, named to cargo where what runs while building must not get the flags of what is built.
+/// The platform, passed to cargo so that programs that run during the build do not get the flags of those
+/// that are built.
 pub const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
-/// Whether a nightly compiler is here; if not, why.
+/// Whether a nightly compiler is installed; if not, why.
 pub fn installed() -> Result<(), String> {
     if quietly("cargo", &["+nightly", "--version"]) {
         return Ok(());
@@ -30,7 +31,7 @@ pub fn with_source() -> Result<(), String> {
     })
 }
 
-/// What `rustc --print` answers; `None` without a compiler.
+/// The output of `rustc --print`; `None` without a compiler.
 pub fn print(what: &str) -> Option<PathBuf> {
     let output = Command::new("rustc")
         .args(["+nightly", "--print", what])
@@ -50,7 +51,7 @@ fn with(component: &str, found: impl Fn() -> bool) -> Result<(), String> {
     Err(format!("rustup {} does not succeed", add.join(" ")))
 }
 
-/// Whether a command succeeds; what it prints is not shown.
+/// Whether a command succeeds; its output is not shown.
 pub fn quietly(program: &str, arguments: &[&str]) -> bool {
     Command::new(program)
         .args(arguments)

@@ -1,4 +1,4 @@
-//! Packages: what an installation has for other tools (pkg-config, CMake, environment modules, manual pages, completions of shells),
+//! Packages: files of an installation for other tools (pkg-config, CMake, environment modules, manual pages, completions of shells),
 //! and `cargo xtask deb`, a package of Debian.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! PREFIX/share/man/man1/weft.1          share/bash-completion                from packaging
 //! ```
 //!
-//! All of them find the installation from where they lie: it may be moved as a whole.
+//! All of these files find the installation by their own place in it: it may be moved as a whole.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,7 +24,7 @@ use crate::rooms::root;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where files of `packaging/` go.
+/// The destinations of files of `packaging/`.
 const FILES: [(&str, &str); 7] = [
     ("pkgconfig/weft.pc", "lib/pkgconfig/weft.pc"),
     ("cmake/WeftConfig.cmake", "lib/cmake/Weft/WeftConfig.cmake"),
@@ -52,7 +52,7 @@ struct Row {
     help: String,
 }
 
-/// What a shell may offer for a value.
+/// What a shell offers for a value.
 enum Offered<'a> {
     Words(&'a [String]),
     Commands,
@@ -67,14 +67,14 @@ struct Table {
 }
 
 impl Table {
-    /// Those that users are told of.
+    /// The options that users are shown.
     fn shown(&self) -> impl Iterator<Item = &Row> {
         self.option.iter().filter(|row| !row.help.is_empty())
     }
 }
 
 impl Row {
-    /// Its names as they are written.
+    /// Its names, as typed.
     fn spelled(&self) -> impl Iterator<Item = String> {
         self.names.iter().map(|name| match name.len() {
             1 => format!("-{name}"),
@@ -82,7 +82,7 @@ impl Row {
         })
     }
 
-    /// What its value may be, if it takes one.
+    /// The values that it may have, if it takes one.
     fn offered(&self) -> Option<Offered<'_>> {
         let value = self.value.trim_matches(['[', ']', '=']);
         match value {
@@ -96,7 +96,7 @@ impl Row {
     }
 }
 
-/// Lays out what an installation has for other tools.
+/// Writes the files of an installation for other tools.
 pub fn lay_out(prefix: &Path) -> Result<()> {
     let root = root()?;
     for (from, to) in FILES {
@@ -136,7 +136,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What roff takes for orders and hyphens.
+/// Escapes what roff would take for requests and hyphens.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     match text.starts_with(['.', '\'']) {
@@ -172,7 +172,8 @@ fn manual(table: &Table) -> String {
     text
 }
 
-/// Completions of bash: the options, their values, and programs and files behind them. Of `--name=value` bash makes three words.
+/// Completions of bash: the options, their values, and the programs and files after them. Bash splits
+/// `--name=value` into three words.
 fn bash(table: &Table, name: &str) -> String {
     let words: Vec<String> = table.shown().flat_map(Row::spelled).collect();
     let mut values = String::new();
@@ -295,12 +296,12 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
     let tree = tempfile::tempdir().context("a folder for the package")?;
     let prefix = tree.path().join("opt/weft");
     dist::copy_tree(built, &prefix)?;
-    // What mpifort has made there belongs to the compiler of this machine.
+    // The files that mpifort has made there belong to the compiler of this machine.
     let modules = prefix.join("lib/fortran");
     if modules.exists() {
         fs::remove_dir_all(&modules)?;
     }
-    // Copies of links would be copies of the program.
+    // Copying the links would copy the program.
     for (folder, file) in [
         ("bin", "weft"),
         ("lib", "libmpi_abi.so.1"),
@@ -364,7 +365,7 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// The packages without which nothing of an installation starts: the C library, of the version whose functions are used, and what unwinds.
+/// The packages without which nothing of an installation starts: the C library, of the version whose functions are used, and the unwinder.
 fn depends(prefix: &Path) -> Result<String> {
     let mut newest = (2, 0);
     for folder in ["bin", "lib"] {
@@ -426,7 +427,7 @@ fn list_sums(tree: &Path, folder: &Path, sums: &mut Vec<String>) -> Result<u64> 
     Ok(bytes)
 }
 
-/// Unpacks the package, and builds and runs a program with what is in it.
+/// Unpacks the package, and builds and runs a program with the files in it.
 fn check(package: &Path) -> Result<()> {
     let folder = tempfile::tempdir().context("a folder to unpack to")?;
     output(
@@ -452,7 +453,7 @@ fn check(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a command says that must succeed.
+/// The output of a command that must succeed.
 fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let ended = command

@@ -1,10 +1,9 @@
-//! `cargo xtask peers`: installs MPICH and Open MPI, to be measured beside Weft.
+//! `cargo xtask peers`: installs MPICH and Open MPI, to be compared with Weft.
 //!
-//! Both come as packages of the Python registry (no root, no system packages) and go to
-//! `target/peers/mpich` and `target/peers/openmpi`, each a complete prefix with `bin`, `lib` and
-//! `include`. That they work is shown at once: each builds the measuring program with its own `mpicc`
-//! and starts it with two ranks. Beside them the programs of compared components are built
-//! ([`components`]).
+//! Both come as packages of the Python registry (no root, no system packages) and go to `target/peers/mpich`
+//! and `target/peers/openmpi`, each a complete prefix with `bin`, `lib` and `include`. Both are tried at
+//! once: each builds the measuring program with its own `mpicc` and starts it with two ranks. The programs of
+//! compared components are built as well ([`components`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use crate::components;
 use crate::dist::target;
 use crate::rooms::root;
 
-/// Package, its version, and the folder it goes to. The versions that the project's figures speak of.
+/// Package, its version, and its folder. These are the versions that the project's figures are about.
 const PEERS: [(&str, &str); 2] = [("mpich", "5.0.2"), ("openmpi", "5.0.11")];
 
 /// How to install.
@@ -70,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Installs MPICH if it is not there: its launcher starts our programs in the tests.
+/// Installs MPICH if it is missing: in the tests its launcher starts our programs.
 pub fn launcher() -> Result<()> {
     let (package, version) = PEERS[0];
     let prefix = target(&root()?).join("peers").join(package);
@@ -135,7 +134,7 @@ fn try_it(name: &str, prefix: &Path, root: &Path) -> Result<()> {
         bail!("{name}: its mpicc does not build the measuring program");
     }
     let mut start = Command::new(prefix.join("bin/mpiexec"));
-    // Open MPI refuses root without these; the other does not know them.
+    // Open MPI refuses root without these; MPICH does not know them.
     start
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");

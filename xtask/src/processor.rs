@@ -1,4 +1,4 @@
-//! Processor time: what steps take of it, and how much the cores had left.
+//! Processor time: how much steps use, and how much of the cores was idle.
 
 use std::fs;
 use std::process::Child;
@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// Waits until a child has ended, and answers the seconds of processor time that it has taken with all that it has waited for.
-/// It can still be waited for.
+/// Waits until a child has ended, and returns the seconds of processor time that the child and all children that it waited for
+/// have used. The child can still be waited for.
 pub fn taken(child: &Child) -> Result<f64> {
     let pid = Pid::from_child(child);
     waitid(
@@ -22,8 +22,8 @@ pub fn taken(child: &Child) -> Result<f64> {
     Ok(seconds(ticks))
 }
 
-/// Of its own, and of children that it has waited for, in user and in kernel mode. The name before them is in parentheses, and may
-/// have any characters.
+/// Ticks of a process and of the children that it has waited for, in user and in kernel mode. The name before them is in
+/// parentheses, and may contain any characters.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let times = fields.split_whitespace().skip(11).take(4);
@@ -34,7 +34,7 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / clock_ticks_per_second() as f64
 }
 
-/// What all cores together have had to do since the system started, in seconds.
+/// How busy all cores together were since the system started, in seconds.
 #[derive(Clone, Copy)]
 pub struct Cores {
     idle: f64,
@@ -42,7 +42,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Now.
+    /// The state at this moment.
     pub fn now() -> Result<Self> {
         let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
         let idle = idle_ticks(&text).context("/proc/stat is not as expected")?;
@@ -52,13 +52,14 @@ impl Cores {
         })
     }
 
-    /// The share of the time of the cores, between 0 and 1, in which they had nothing to do in the so many seconds since then.
+    /// The share of the time of the cores, between 0 and 1, in which they had nothing to do, in the `seconds`
+    /// since `then`.
     pub fn idle_since(&self, then: &Self, seconds: f64) -> f64 {
         ((self.idle - then.idle) / (self.number * seconds)).clamp(0.0, 1.0)
     }
 }
 
-/// Idle, and idle while some process waits for a disk.
+/// Ticks in which the cores were idle, or idle while some process waited for a disk.
 fn idle_ticks(stat: &str) -> Option<u64> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let times = all.split_whitespace().skip(3).take(2);
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn who_has_ended_is_asked_and_can_be_waited_for() {
         let mut command = Command::new("sh");
-        // It computes by a child.
+        // It computes in a child process.
         command.args([
             "-c",
             "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done'; exit 3",

@@ -1,17 +1,17 @@
-//! The rooms of the building, as the pages tell of them: their order from the table of ARCHITECTURE.md, who
-//! may hold `unsafe` from the table of CONTRIBUTING.md. What the checks enforce is what readers read.
+//! The rooms, as the pages describe them: their order from the table of ARCHITECTURE.md, and which may
+//! contain `unsafe` from the table of CONTRIBUTING.md. So the checks enforce what readers read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// What the pages say of the rooms.
+/// The contents of the pages about the rooms.
 #[derive(Debug)]
 pub struct Rooms {
-    /// From the bottom to the top: each may use those before it.
+    /// From the bottom to the top: each may use the rooms before it.
     pub order: Vec<String>,
-    /// Places that may hold `unsafe`: a room, or a file or folder of one (relative to its crate).
+    /// Places that may contain `unsafe`: a room, or a file or folder of one (relative to its crate).
     unsafe_places: Vec<(String, Option<String>)>,
 }
 
@@ -60,12 +60,12 @@ impl Rooms {
         })
     }
 
-    /// How high a room stands; `None` if the page does not know it.
+    /// The position of a room in the order; `None` if the page does not list it.
     pub fn floor(&self, room: &str) -> Option<usize> {
         self.order.iter().position(|other| other == room)
     }
 
-    /// Whether a file of a room (relative to its `src`) may hold `unsafe`.
+    /// Whether a file of a room (relative to its `src`) may contain `unsafe`.
     pub fn may_hold_unsafe(&self, room: &str, file: &str) -> bool {
         self.unsafe_places.iter().any(|(other, inside)| {
             other == room
@@ -75,7 +75,7 @@ impl Rooms {
         })
     }
 
-    /// Places of the table that no file has: the page would promise what is not there.
+    /// Places of the table that match no file: the page would list something that does not exist.
     pub fn missing_places(&self, root: &Path) -> Vec<String> {
         self.unsafe_places
             .iter()
@@ -118,7 +118,8 @@ fn words_in_backquotes(cell: &str) -> Vec<String> {
         .collect()
 }
 
-/// All Rust files of a folder and of those in it, sorted. A room without such a folder is compiled from the code of another one.
+/// All Rust files of a folder and its subfolders, sorted. A room without such a folder is compiled from the
+/// code of another one.
 pub fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     if !folder.exists() && folder.with_file_name("Cargo.toml").exists() {
@@ -137,7 +138,7 @@ pub fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The folder of the workspace.
+/// The root folder of the workspace.
 pub fn root() -> Result<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     Ok(here

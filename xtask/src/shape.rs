@@ -1,5 +1,5 @@
-//! `cargo xtask shape`: signs of types and files that may want to be taken apart. Nothing here fails: the
-//! list is for whoever reads and decides.
+//! `cargo xtask shape`: signs of types and files that may need splitting. Nothing here fails: the list is for
+//! the reader, who decides.
 
 mod circles;
 mod pages;
@@ -22,17 +22,17 @@ pub struct Arguments {
     counts: bool,
 }
 
-/// A source file of a crate that is not for tests alone.
+/// A source file of a crate that is not for tests only.
 pub struct Source {
     /// Relative to the crate's `src`.
     pub path: PathBuf,
     /// Lines.
     pub lines: usize,
-    /// What it says.
+    /// Its syntax tree.
     pub syntax: syn::File,
 }
 
-/// A longer file is worth a look.
+/// A longer file is listed.
 const LINES: usize = 600;
 
 /// Prints all signs.
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The files of a crate that people write and that run: neither generated nor tests.
+/// The files of a crate that are neither generated nor tests.
 fn read(src: &Path) -> Result<Vec<Source>> {
     let mut read = Vec::new();
     for file in sources(src)? {

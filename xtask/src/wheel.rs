@@ -1,4 +1,5 @@
-//! `cargo xtask wheel`: Weft as a package of Python, `weft-mpi`, for whoever has `pip` and no compiler of Rust.
+//! `cargo xtask wheel`: Weft as a package of Python, `weft-mpi`, for users who have `pip` and no Rust
+//! compiler.
 //!
 //! ```text
 //! target/wheel/weft_mpi-VERSION-py3-none-manylinux_X_Y_x86_64.whl
@@ -8,9 +9,9 @@
 //! target/wheel/environment/                                   environment into which the wheel was installed
 //! ```
 //!
-//! It is the installation of `cargo xtask dist` with two differences. Symbols for debuggers are not in it. And an archive of
-//! this kind has no links: the names of the one program are scripts, `libmpi_abi.so` is a line for the linker. The tag of the
-//! platform names the oldest C library that has all that these files ask of it.
+//! It is the installation of `cargo xtask dist` with two differences. It has no symbols for debuggers. And because an archive
+//! of this kind has no links, the names of the one program are scripts, and `libmpi_abi.so` is a line for the linker. The
+//! platform tag names the oldest C library that has all the symbols that these files need.
 
 use std::fs;
 use std::iter;
@@ -34,7 +35,7 @@ pub struct Arguments {
     check: bool,
 }
 
-/// The scripts: a name, and the word by which the command knows it.
+/// The scripts: a name, and the word that tells the command which one it is.
 const SCRIPTS: [(&str, &str); 9] = [
     ("mpiexec", "mpiexec"),
     ("mpirun", "mpirun"),
@@ -60,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds the wheel and installs it; answers the prefix.
+/// Builds the wheel and installs it; returns the prefix.
 pub fn installed() -> Result<PathBuf> {
     let home = target(&root()?).join("wheel");
     let wheel = build(&home, &home)?;
@@ -126,7 +127,7 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
     Ok(out.join(format!("weft_mpi-{VERSION}-{tag}.whl")))
 }
 
-/// What `pip show` and an index know of it.
+/// The metadata that `pip show` and an index display.
 fn metadata(root: &Path) -> Result<String> {
     let text = fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     Ok(format!(
@@ -148,7 +149,7 @@ fn strip(from: &Path, to: &Path) -> Result<()> {
     )
 }
 
-/// The oldest version of the C library that has what these files ask of it.
+/// The oldest version of the C library that has all the symbols that these files need.
 fn c_library(files: &[PathBuf]) -> Result<(u32, u32)> {
     let mut read = Command::new("objdump");
     let output = read
@@ -169,7 +170,7 @@ fn newest(text: &str) -> Option<(u32, u32)> {
     found.max()
 }
 
-/// A virtual environment with these packages; answers its Python.
+/// A virtual environment with these packages; returns its Python.
 fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
     let python = folder.join("bin/python");
     let ready = folder.join("ready");
@@ -196,7 +197,7 @@ fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Installs the wheel in a fresh environment, without the network; answers its prefix.
+/// Installs the wheel in a fresh environment, without the network; returns its prefix.
 fn install(home: &Path, wheel: &Path) -> Result<PathBuf> {
     let prefix = home.join("environment");
     if prefix.exists() {
@@ -213,7 +214,7 @@ fn install(home: &Path, wheel: &Path) -> Result<PathBuf> {
     Ok(prefix)
 }
 
-/// Programs in C and C++, built and run with what the wheel has brought and nothing else of this tree.
+/// Programs in C and C++, built and run with the files of the wheel and nothing else of this tree.
 fn check(prefix: &Path) -> Result<()> {
     let root = root()?;
     let bin = prefix.join("bin");
@@ -250,7 +251,7 @@ fn check(prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command; what it says appears when it fails.
+/// Runs a command; its output appears only if it fails.
 fn succeed(command: &mut Command, name: &str) -> Result<()> {
     let output = command
         .output()

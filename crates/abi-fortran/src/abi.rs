@@ -1,7 +1,7 @@
-//! What differs between the two ABIs for which this code is compiled: that of the standard, and that of MPICH.
+//! Differences between the two ABIs for which this code is compiled: the standard ABI and that of MPICH.
 //!
-//! Handles are integers of four bytes in Fortran, whatever C has. In a register, and in a variable of eight bytes that is zero,
-//! either has the same form; an array of them has not.
+//! Handles are integers of four bytes in Fortran, in C of four or eight. In a register, or in a zeroed variable of eight bytes,
+//! both are the same; in an array they are not.
 
 use std::ffi::c_int;
 
@@ -12,14 +12,14 @@ pub type Element = usize;
 #[cfg(feature = "mpich")]
 pub type Element = c_int;
 
-/// The key that C has for one of Fortran.
+/// The key in C for a key of Fortran.
 #[cfg(not(feature = "mpich"))]
 pub const fn keyval(of_fortran: c_int) -> c_int {
     of_fortran
 }
 
-/// The key that C has for one of Fortran: those of predefined attributes have the next number there, since what C has is the
-/// address of the value.
+/// The key in C for a key of Fortran: in Fortran the keys of predefined attributes have the next number, because in C the
+/// attribute is the address of the value.
 #[cfg(feature = "mpich")]
 pub const fn keyval(of_fortran: c_int) -> c_int {
     match of_fortran >> 24 {

@@ -1,4 +1,5 @@
-//! Arrays of handles, translated for the time of a call, and indices that begin at one. Short arrays stand on the stack.
+//! Arrays of handles, translated for the duration of a call, and indices that begin at one. Short arrays are
+//! on the stack.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -6,13 +7,13 @@ use std::mem::MaybeUninit;
 use crate::abi::Element;
 use crate::generated::constants::MPI_ERR_IN_STATUS;
 
-/// Arrays up to this length cost no allocation.
+/// Arrays up to this length need no allocation.
 const SHORT: usize = 16;
 
-/// No index: the call has not written it.
+/// Not an index: marks an element that the call has not written.
 pub const UNSET: c_int = c_int::MIN;
 
-/// Handles as C has them for those that the program has passed.
+/// The handles of C that correspond to those that the program has passed.
 pub struct Handles {
     short: [MaybeUninit<Element>; SHORT],
     long: Vec<Element>,
@@ -41,7 +42,7 @@ pub unsafe fn handles(array: *const c_int, count: usize) -> Handles {
 }
 
 impl Handles {
-    /// Where they are.
+    /// Their address.
     #[inline]
     pub fn place(&mut self) -> *mut usize {
         if self.count <= SHORT {
@@ -51,7 +52,7 @@ impl Handles {
         }
     }
 
-    /// Gives them back.
+    /// Stores them in the array of the program.
     ///
     /// # Safety
     /// As when they were made, and the array may be written.
@@ -61,7 +62,7 @@ impl Handles {
         unsafe { self.store_first(array, self.count) }
     }
 
-    /// Gives the first of them back.
+    /// Stores the first `count` of them in the array of the program.
     ///
     /// # Safety
     /// As for [`store`](Self::store).
@@ -72,7 +73,8 @@ impl Handles {
                 true => unsafe { self.short[place].assume_init() },
                 false => self.long[place],
             };
-            // SAFETY: as this function demands. What has not changed is not written: another thread may read it.
+            // SAFETY: as this function demands. An element that has not changed is not written: another
+            // thread may be reading it.
             unsafe {
                 let at = array.add(place);
                 let new = new as c_int;
@@ -84,7 +86,7 @@ impl Handles {
     }
 }
 
-/// A length as it is passed; one below zero is told by the call itself, which looks at no element.
+/// A length as it is passed, 0 for a negative one: the call itself reports that, and reads no element.
 ///
 /// # Safety
 /// The address is that of an integer.
@@ -94,7 +96,7 @@ pub unsafe fn length<T: Copy + Into<i64>>(count: *const T) -> usize {
     usize::try_from(unsafe { count.read_unaligned() }.into()).unwrap_or(0)
 }
 
-/// Gives the program the place of a request, counted from one.
+/// Stores the index of a request for the program, counted from one.
 ///
 /// # Safety
 /// The address is that of an integer.
@@ -106,15 +108,15 @@ pub unsafe fn store_index(at: *mut c_int, place: c_int) {
     }
 }
 
-/// Counts places of requests that a call has written from one.
+/// Changes indices of requests that a call has written, so that they count from one.
 ///
 /// # Safety
-/// The addresses are those of an integer and of an array that has so many elements.
+/// The addresses are those of an integer and of an array that has that many elements.
 pub unsafe fn from_one(code: c_int, array: *mut c_int, count: *const c_int) {
     if code != 0 && code != MPI_ERR_IN_STATUS {
         return;
     }
-    // SAFETY: as this function demands. MPI_UNDEFINED is below zero.
+    // SAFETY: as this function demands. MPI_UNDEFINED is negative.
     for place in 0..unsafe { length(count) } {
         // SAFETY: as this function demands.
         unsafe { store_index(array.add(place), array.add(place).read_unaligned()) };

@@ -1,4 +1,5 @@
-//! Procedures of which the tables do not say enough: `by_hand` in `tables/fortran.toml` lists them with the reason.
+//! Procedures for which the tables do not contain enough: `by_hand` in `tables/fortran.toml` lists them, each
+//! with the reason.
 
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 

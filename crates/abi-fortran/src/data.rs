@@ -32,7 +32,7 @@ pub unsafe fn aint(at: *const isize) -> isize {
     unsafe { at.read_unaligned() }
 }
 
-/// A handle as C has it.
+/// A handle in the form of C.
 ///
 /// # Safety
 /// The address is that of an integer.
@@ -54,7 +54,7 @@ pub const fn number(handle: usize) -> c_int {
     handle as c_int
 }
 
-/// Gives the program a handle.
+/// Stores a handle for the program.
 ///
 /// # Safety
 /// The address is that of an integer.

@@ -1,8 +1,8 @@
-//! Error codes: the same numbers, given by the last argument.
+//! Error codes: the same numbers as in C, returned in the last argument.
 
 use std::ffi::c_int;
 
-/// Gives the program the outcome of a call, if it wants it.
+/// Stores the outcome of a call for the program, if it wants it.
 ///
 /// # Safety
 /// The address is null or that of an integer.

@@ -16,13 +16,13 @@
 //! The same code over the ABI of MPICH is `libmpifort.so.12` (package `weft-abi-mpich-fortran`, feature `mpich`), which calls `MPI_Send` of
 //! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. The differences are in [`abi`], [`sentinel`] and the constants.
 //!
-//! Nothing of MPI is implemented here. The generated code follows from `tables/functions`; functions that `tables/fortran.toml` lists as written by
-//! hand are in [`by_hand`]. A Fortran integer that names an object is the handle of C, whose numbers fit into it; a status has
-//! the same integers in both. The modules in the folder `modules` consist of interfaces and
-//! constants: they have no compiled code.
+//! This library only translates; it implements nothing of MPI. The generated procedures follow from `tables/functions`; those
+//! that `tables/fortran.toml` lists as written by hand are in [`by_hand`]. The integer of Fortran that names an object is the
+//! handle of C, whose numbers fit into it; a status has the same integers in both. The modules in the folder `modules` consist of
+//! interfaces and constants: no compiled code belongs to them.
 //!
 //! # Safety
-//! A program passes the addresses of variables as the Fortran bindings declare them (MPI 5.0, appendix A): arrays have as
+//! A program passes the addresses of variables as the bindings of Fortran declare them (MPI 5.0, appendix A): arrays have as
 //! many elements as the call says, and the lengths of texts follow after all arguments. The address of `ierror` may be null:
 //! module `mpi_f08` has it as an optional argument.
 
@@ -37,8 +37,8 @@ mod neighbors;
 mod sentinel;
 mod text;
 
-// A handle of C begins with the integer that names it, so that its address is that of the integer: functions
-// of the program for operations and errors are passed on as they are.
+// In memory, a handle of C begins with the integer that names it, so that both have the same address:
+// functions of the program for operations and errors are passed on as they are.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// Defines other names of an entry point, which jump to it.

@@ -1,7 +1,7 @@
-//! Logicals: what a compiler has for true and false.
+//! Logicals: the numbers of a compiler for true and false.
 //!
-//! Whatever is not zero is true when it comes from the program. What is given to it is 1 and 0, unless somebody has told the
-//! library something else by `MPI_Abi_set_fortran_booleans`.
+//! A value that comes from the program is true if it is not zero. The values given to the program are 1 and 0, unless others
+//! were set by `MPI_Abi_set_fortran_booleans`.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,13 +9,13 @@ use weft_atomic::{AtomicI32, Ordering};
 
 use crate::generated::c;
 
-/// No number of a truth that a call of C gives: it has not written it.
+/// Not a truth value that a call of C writes: marks one that the call has not written.
 pub const UNSET: c_int = c_int::MIN;
 
 static TRUE: AtomicI32 = AtomicI32::new(1);
 static FALSE: AtomicI32 = AtomicI32::new(0);
 
-/// A truth as C has it.
+/// A truth value in the form of C.
 ///
 /// # Safety
 /// The address is that of a logical.
@@ -25,13 +25,13 @@ pub unsafe fn load(at: *const c_int) -> c_int {
     c_int::from(unsafe { at.read_unaligned() } != 0)
 }
 
-/// A truth as Fortran has it.
+/// A truth value in the form of Fortran.
 pub fn of(truth: bool) -> c_int {
     let value = if truth { &TRUE } else { &FALSE };
     value.load(Ordering::Relaxed)
 }
 
-/// Gives the program a truth that a call has written.
+/// Stores for the program a truth value that a call has written.
 ///
 /// # Safety
 /// The address is that of a logical.
@@ -43,7 +43,7 @@ pub unsafe fn store(at: *mut c_int, truth: c_int) {
     }
 }
 
-/// Gives the program truths that a call has written into its array.
+/// Converts the truth values that a call has written into an array of the program.
 ///
 /// # Safety
 /// The array has that many elements.
@@ -54,7 +54,7 @@ pub unsafe fn store_all(code: c_int, at: *mut c_int, count: usize) {
     }
 }
 
-/// Learns what was told to the library, or tells it.
+/// Takes the values that were set in the library, or sets them if none were.
 pub fn agree() {
     let (mut truth, mut falsehood, mut is_set) = (1, 0, 0);
     let [at_truth, at_falsehood] =

@@ -1,21 +1,24 @@
-//! What an entry point asks of a communicator for its own purposes: how many processes a collective call has to do with, where
-//! its arrays have no length of their own, and which rank this is.
+//! Questions of an entry point about a communicator: with how many processes a collective call communicates, if its arrays
+//! have no length of their own, and which rank this process is.
 //!
-//! What is no communicator is not asked, so that the call of the program alone tells what is wrong with it.
+//! A handle that is not of a communicator is not asked about, so that only the call of the program reports
+//! the error.
 
 use std::ffi::c_int;
 
 use crate::generated::c;
 use crate::generated::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH};
 
-/// Whether a handle is that of a communicator. Of a library below that does not say, each is taken for one.
+/// Whether a handle is that of a communicator. If the library below cannot tell, every handle is taken for
+/// one.
 #[cfg(feature = "mpich")]
 fn is_communicator(_: usize) -> bool {
-    // Only the standard ABI can be asked, which has other numbers.
+    // Only the standard ABI has that function, and its handles have other numbers.
     true
 }
 
-/// Whether a handle is that of a communicator. Of a library below that does not say, each is taken for one.
+/// Whether a handle is that of a communicator. If the library below cannot tell, every handle is taken for
+/// one.
 #[cfg(not(feature = "mpich"))]
 fn is_communicator(comm: usize) -> bool {
     type Ask = unsafe extern "C" fn(usize) -> c_int;
@@ -23,14 +26,15 @@ fn is_communicator(comm: usize) -> bool {
     let ask = ASK.get_or_init(|| {
         // SAFETY: the name ends with a zero.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"weft_is_communicator".as_ptr()) };
-        // SAFETY: that is what the function of this name is; none is null.
+        // SAFETY: the function of this name has this type; null becomes `None`.
         unsafe { std::mem::transmute::<*mut libc::c_void, Option<Ask>>(found) }
     });
-    // SAFETY: it looks at the number alone.
+    // SAFETY: it only examines the number.
     ask.is_none_or(|ask| unsafe { ask(comm) } != 0)
 }
 
-/// The rank of this process, if it has one in what should be a communicator.
+/// The rank of this process in a communicator; `None` if it has none, or if the handle is not that of a
+/// communicator.
 pub fn rank(comm: usize) -> Option<c_int> {
     let mut rank = -1;
     // SAFETY: the address is that of a variable.
@@ -38,7 +42,8 @@ pub fn rank(comm: usize) -> Option<c_int> {
     known.then_some(rank)
 }
 
-/// How many processes a collective call on a communicator sends to: members, or those of the other side.
+/// How many processes a collective call on a communicator sends to: its members, or those of the remote
+/// group.
 pub fn peers(comm: usize, none: bool) -> usize {
     if none || !is_communicator(comm) {
         return 0;
@@ -65,7 +70,8 @@ pub fn outgoing(comm: usize) -> usize {
     neighbors(comm).1
 }
 
-/// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that follows tells.
+/// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that
+/// follows reports.
 fn neighbors(comm: usize) -> (usize, usize) {
     let [
         mut topology,

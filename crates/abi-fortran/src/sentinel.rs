@@ -1,12 +1,13 @@
-//! Addresses with a meaning of their own: variables in common blocks, which are known by where they are.
+//! Addresses with a special meaning: variables in common blocks, which are recognized by their address.
 //!
-//! A program that uses one has it as well, and the dynamic linker makes one of both.
+//! A program that uses one also defines it, and the dynamic linker makes both the same variable.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::generated::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE};
 
-/// Defines common blocks, of so many integers, and functions that tell where a variable stands in one.
+/// Defines common blocks, with their number of integers, and functions that return the address of a variable
+/// in one.
 macro_rules! commons {
     ($($block:ident: $size:literal { $($variable:ident + $offset:literal)* })*) => {$(
         #[doc = "A common block; nobody reads what is in it."]
@@ -35,7 +36,7 @@ commons! {
     mpi_fortran_weights_empty_: 1 { weights_empty + 0 }
 }
 
-// As the mpif.h of MPICH and Intel MPI has them.
+// As in the mpif.h of MPICH and Intel MPI.
 #[cfg(feature = "mpich")]
 commons! {
     mpipriv1_: 7 { bottom + 0 in_place + 4 status_ignore + 8 }
@@ -45,13 +46,14 @@ commons! {
     mpifcmb9_: 1 { weights_empty + 0 }
 }
 
-/// MPICH has no name for it that a program of Fortran could pass: what is asked before is met first.
+/// MPICH has no name for it that a program in Fortran could pass: this is the address of another one, which
+/// is compared first.
 #[cfg(feature = "mpich")]
 fn buffer_automatic() -> *mut c_void {
     bottom()
 }
 
-/// What C has for weights that are not there, and for none.
+/// `MPI_UNWEIGHTED` and `MPI_WEIGHTS_EMPTY` in C.
 #[cfg(not(feature = "mpich"))]
 fn weights_of_c() -> [*mut c_int; 2] {
     use crate::generated::constants::{MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
@@ -59,14 +61,14 @@ fn weights_of_c() -> [*mut c_int; 2] {
     [MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY].map(std::ptr::without_provenance_mut)
 }
 
-/// What C has for weights that are not there, and for none: addresses of its library.
+/// `MPI_UNWEIGHTED` and `MPI_WEIGHTS_EMPTY` in C: addresses in its library.
 #[cfg(feature = "mpich")]
 fn weights_of_c() -> [*mut c_int; 2] {
     unsafe extern "C" {
         static MPI_UNWEIGHTED: *mut c_int;
         static MPI_WEIGHTS_EMPTY: *mut c_int;
     }
-    // SAFETY: nobody writes them.
+    // SAFETY: nothing writes them.
     unsafe { [MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY] }
 }
 
@@ -129,7 +131,7 @@ pub fn error_codes(at: *mut c_int) -> *mut c_int {
     }
 }
 
-/// Whether there are no arguments of a program to be started.
+/// Whether the program to be started gets no arguments.
 pub fn is_argv_null(at: *const c_char) -> bool {
     let at = at.cast_mut().cast();
     at == argv_null() || at == argvs_null()

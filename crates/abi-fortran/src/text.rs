@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 /// Texts up to this length cost no allocation.
 const SHORT: usize = 255;
 
-/// A text of the program, as C has it: without blanks at its end, with a zero.
+/// A text of the program, in the form of C: without blanks at its end, with a zero.
 pub struct Text {
     short: [u8; SHORT + 1],
     long: Vec<u8>,
@@ -13,13 +13,13 @@ pub struct Text {
 
 impl Text {
     /// # Safety
-    /// `length` letters stand at the address.
+    /// There are `length` letters at the address.
     pub unsafe fn new(at: *const c_char, length: usize) -> Self {
         // SAFETY: as this function demands.
         Self::of(unsafe { letters(at, length) }.trim_ascii_end_blanks())
     }
 
-    /// … without blanks at its begin either: a key or a value of an info object.
+    /// … without blanks at its start either: a key or a value of an info object.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
@@ -64,7 +64,7 @@ impl Text {
 /// The letters of a variable.
 ///
 /// # Safety
-/// So many stand at the address.
+/// There are `length` letters at the address.
 unsafe fn letters<'a>(at: *const c_char, length: usize) -> &'a [u8] {
     if at.is_null() {
         return &[];
@@ -87,10 +87,10 @@ impl Blanks for [u8] {
     }
 }
 
-/// Gives the program a text that a call has written, in the room that it has.
+/// Stores for the program a text that a call has written, as much as fits.
 ///
 /// # Safety
-/// There is room for `length` letters at the address.
+/// There is space for `length` letters at the address.
 pub unsafe fn give(code: c_int, room: &[u8], at: *mut c_char, length: usize) {
     if code != 0 || at.is_null() {
         return;

@@ -1,14 +1,14 @@
-//! Arrays of handles and of numbers, translated for the time of a call. Short ones stand on the stack.
+//! Arrays of handles and of numbers, translated for the duration of a call. Short ones are on the stack.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use crate::handle::Handle;
 
-/// Arrays up to this length cost no allocation.
+/// Arrays up to this length need no allocation.
 const SHORT: usize = 16;
 
-/// Elements of the standard ABI for those that the program has passed.
+/// The elements of the standard ABI that correspond to those that the program has passed.
 pub struct Translated<T> {
     short: [MaybeUninit<T>; SHORT],
     long: Vec<T>,
@@ -30,7 +30,7 @@ impl<T: Copy> Translated<T> {
             count,
             given,
         };
-        // SAFETY: the caller vouches for so many elements.
+        // SAFETY: the caller guarantees that many elements.
         let element = |place| decode(unsafe { array.add(place).read_unaligned() });
         if count <= SHORT {
             for (place, word) in made.short[..count].iter_mut().enumerate() {
@@ -42,7 +42,7 @@ impl<T: Copy> Translated<T> {
         made
     }
 
-    /// Where they are; null if the program has passed none.
+    /// Their address; null if the program has passed none.
     #[inline]
     pub fn place(&mut self) -> *mut T {
         match (self.given, self.count <= SHORT) {
@@ -61,7 +61,7 @@ impl<T: Copy> Translated<T> {
         }
     }
 
-    /// Gives the elements back.
+    /// Stores the elements in the array of the program.
     ///
     /// # Safety
     /// As when it was made, and the array may be written.
@@ -71,7 +71,7 @@ impl<T: Copy> Translated<T> {
         unsafe { self.store_first(array, self.count, encode) }
     }
 
-    /// Gives the first of the elements back.
+    /// Stores the first `count` elements in the array of the program.
     ///
     /// # Safety
     /// As for [`store`](Self::store).
@@ -84,7 +84,8 @@ impl<T: Copy> Translated<T> {
         for place in 0..count.min(self.count) {
             let new = encode(self.get(place));
             let at = array.wrapping_add(place);
-            // SAFETY: as this function demands. What has not changed is not written: another thread may read it.
+            // SAFETY: as this function demands. An element that has not changed is not written: another
+            // thread may be reading it.
             unsafe {
                 if at.read_unaligned() != new {
                     at.write_unaligned(new);
@@ -104,7 +105,7 @@ pub unsafe fn handles<H: Handle>(array: *const H::Classic, count: usize) -> Tran
     unsafe { Translated::new(array, count, H::decode) }
 }
 
-/// A length as C passes it; one below zero is told by the call itself, which looks at no element.
+/// A length as C passes it, 0 for a negative one: the call itself reports that, and reads no element.
 #[inline(always)]
 pub fn length(count: impl Into<i64>) -> usize {
     usize::try_from(count.into()).unwrap_or(0)

@@ -1,4 +1,5 @@
-//! Functions of which the tables do not say enough: `by_hand` in `tables/mpich.toml` lists them with the reason.
+//! Functions for which the tables do not contain enough: `by_hand` in `tables/mpich.toml` lists them, each
+//! with the reason.
 
 #![allow(
     non_snake_case,
@@ -20,7 +21,7 @@ use crate::handle::{Comm, Datatype, Handle};
 use crate::number::{self, STANDARD_COMBINER_DARRAY, STANDARD_COMBINER_SUBARRAY};
 use crate::{alias, error, standard};
 
-/// This is no standard ABI: its version is -1, as MPICH says.
+/// This is not the standard ABI: its version is -1, as in MPICH.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
     for at in [major, minor] {
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn PMPI_Abort(comm: c_int, code: c_int) -> c_int {
 }
 alias!(MPI_Abort => PMPI_Abort);
 
-/// What follows the level is for tools; registers of arguments that nobody reads are let be.
+/// The arguments after the level are for tools; the registers that may hold them are not touched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
     // SAFETY: the types are those of the standard ABI, whose further arguments have no meaning either.
@@ -144,7 +145,8 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
 }
 alias!(MPI_Type_get_contents_c => PMPI_Type_get_contents_c);
 
-/// Translates what a datatype was made of: its datatypes, and numbers with a meaning among the integers.
+/// Translates the arguments with which a datatype was made: its datatypes, and the integers that are
+/// constants.
 ///
 /// # Safety
 /// The call has filled the arrays.
@@ -182,7 +184,7 @@ unsafe fn given(
             STANDARD_COMBINER_SUBARRAY => translate(length(count) - 1, 1, number::order::encode),
             STANDARD_COMBINER_DARRAY => {
                 let dimensions = length(integers.add(2).read_unaligned());
-                // Sizes of the whole are large counts if the datatype was made with such.
+                // The sizes of the whole array are large counts if the datatype was made with large counts.
                 let distributions = if large == 0 { 3 + dimensions } else { 3 };
                 translate(distributions, dimensions, number::distribution::encode);
                 translate(

@@ -1,4 +1,4 @@
-//! Variables that MPICH exports: addresses with a meaning.
+//! Variables that MPICH exports: the address or the value is a constant.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,7 +12,7 @@ pub struct Constant<T>(*const T);
 // SAFETY: nobody writes through it.
 unsafe impl<T> Sync for Constant<T> {}
 
-/// What the two constants for weights point to. Nobody reads it, but no other variable may have its address.
+/// The two constants for weights point to it. Nothing reads it, but no other variable may have its address.
 static NO_WEIGHTS: [c_int; 2] = [0; 2];
 
 /// `MPI_UNWEIGHTED`.
@@ -39,7 +39,7 @@ pub static MPI_T_PVAR_ALL_HANDLES: Constant<c_void> = Constant(std::ptr::without
     STANDARD_T_PVAR_ALL_HANDLES as usize,
 ));
 
-/// The status of Fortran that is to be ignored: one that Fortran has, which there is none of here.
+/// The `MPI_STATUS_IGNORE` of Fortran, as an address in C. This library has no Fortran, so it is null.
 #[unsafe(no_mangle)]
 pub static MPI_F_STATUS_IGNORE: Constant<c_int> = Constant(std::ptr::null());
 
@@ -55,11 +55,11 @@ const NOTHING: Classic = Classic {
     error: 0,
 };
 
-/// What [`MPI_F08_STATUS_IGNORE`] points to.
+/// [`MPI_F08_STATUS_IGNORE`] points to it.
 #[unsafe(no_mangle)]
 pub static MPIR_F08_MPI_STATUS_IGNORE_OBJ: Classic = NOTHING;
 
-/// What [`MPI_F08_STATUSES_IGNORE`] points to.
+/// [`MPI_F08_STATUSES_IGNORE`] points to it.
 #[unsafe(no_mangle)]
 pub static MPIR_F08_MPI_STATUSES_IGNORE_OBJ: [Classic; 1] = [NOTHING];
 

@@ -1,10 +1,11 @@
-//! Error codes. A class has another number in MPICH; codes that the program makes begin behind the last one of either.
+//! Error codes. A class has another number in MPICH; codes that the program adds begin after the last
+//! predefined one, in both ABIs.
 
 use std::ffi::c_int;
 
 use crate::generated::numbers::{ERRORS, LAST_CODE, OTHER, STANDARD_LAST_CODE};
 
-/// What a call returns, as MPICH has it.
+/// The code of MPICH for one that a call returns.
 #[inline(always)]
 pub fn encode(standard: c_int) -> c_int {
     if standard == 0 {
@@ -31,8 +32,8 @@ fn is_class(classic: c_int) -> bool {
     ERRORS.iter().any(|(other, _)| *other == classic)
 }
 
-/// The code of the standard ABI that a code of MPICH stands for. What is no code stays none: the number of a program's own, which
-/// it may have set in a status, stays what it is.
+/// The code of the standard ABI for a code of MPICH. A number that is no code in MPICH must not become a code: a number of the
+/// program's own, which it may have set in a status, stays unless the standard ABI has a code of that number.
 pub fn decode(classic: c_int) -> c_int {
     if classic > LAST_CODE {
         return classic - LAST_CODE + STANDARD_LAST_CODE;
@@ -45,7 +46,7 @@ pub fn decode(classic: c_int) -> c_int {
     }
 }
 
-/// The code that a callback of the program returns: any number but zero is a failure.
+/// The code that a callback of the program returns: any number other than zero is a failure.
 pub fn decode_any(classic: c_int) -> c_int {
     if is_class(classic) || classic > LAST_CODE {
         decode(classic)
@@ -64,11 +65,11 @@ mod tests {
             assert_eq!(encode(*standard), *classic);
             assert_eq!(decode(*classic), *standard);
         }
-        // Truncation is 14 there and 15 here; what the program adds comes behind.
+        // Truncation is 14 there and 15 here; codes that the program adds come after them.
         assert_eq!((encode(15), decode(14)), (14, 15));
         assert_eq!(encode(16384), 0x4000_0000);
         assert_eq!(decode(0x4000_0007), 16391);
-        // Numbers that are no codes of either, and one that is a class there only.
+        // Numbers that are codes in neither, and one that is a class there only.
         assert_eq!((decode(333), encode(333)), (333, 333));
         assert_eq!((decode(1001), decode_any(333)), (c_int::MIN, 16));
     }

@@ -1,4 +1,5 @@
-//! Conversions between C and Fortran: handles of MPICH are the integers of Fortran, and its statuses have the same five of them.
+//! Conversions between C and Fortran: a handle of MPICH is the integer of Fortran, and a status is the same
+//! five integers.
 //!
 //! The binding for Fortran itself is `libmpifort.so.12`, which calls this library.
 
@@ -53,7 +54,7 @@ same! {
 /// `MPI_ERR_ARG` of MPICH.
 const NO_STATUS: c_int = 12;
 
-/// Copies a status. The constants that stand for none (`MPI_STATUS_IGNORE`, `MPI_F_STATUS_IGNORE`) cannot be converted (MPI 5.0,
+/// Copies a status. The constants for no status (`MPI_STATUS_IGNORE`, `MPI_F_STATUS_IGNORE`) cannot be converted (MPI 5.0,
 /// section 19.3.5).
 ///
 /// # Safety

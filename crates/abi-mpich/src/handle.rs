@@ -1,4 +1,4 @@
-//! Handles of MPICH: 32 bits, of which the highest two say what stands behind.
+//! Handles of MPICH: 32 bits, of which the highest two give the kind of the others.
 //!
 //! ```text
 //!   bit 31 30 29                                     0
@@ -10,15 +10,15 @@
 //!      └─────┴───────────────────────────────────────┘
 //! ```
 //!
-//! Handles of objects have 30 bits in Weft's standard ABI, those of requests 31 with bit 30 set: two bits more make one of
-//! MPICH, two bits less the other, and no table is looked into. Files are pointers in MPICH, whose values nobody looks at: they
-//! stay as they are, but the null one.
+//! Handles of objects have 30 bits in Weft's standard ABI, those of requests 31 with bit 30 set: setting the two highest bits
+//! makes a handle of MPICH, clearing them makes that of the standard ABI, and no table is needed. Files are pointers in MPICH,
+//! whose values nothing interprets: they stay as they are, except for the null one.
 
 use std::ffi::c_int;
 
-/// Predefined handles of the standard ABI are below.
+/// Predefined handles of the standard ABI are below this number.
 const PREDEFINED: usize = 4096;
-/// The two bits of what a program has made.
+/// The two bits of an object that a program has made.
 const MADE: u32 = 0b11 << 30;
 /// A value that is no handle of any kind in the standard ABI: an address that no process has.
 const WILD: usize = 1 << 62;
@@ -33,7 +33,8 @@ pub trait Handle {
     fn encode(standard: usize) -> Self::Classic;
 }
 
-/// The handle of the standard ABI of something that the program has made, or of what `predefined` knows.
+/// The handle of the standard ABI of an object that the program has made, or the one that `predefined`
+/// returns.
 #[inline(always)]
 fn decode(classic: c_int, bits: u32, predefined: impl FnOnce(u32) -> Option<usize>) -> usize {
     let classic = classic.cast_unsigned();
@@ -51,7 +52,8 @@ fn encode(standard: usize, predefined: impl FnOnce(usize) -> Option<u32>, null: 
     predefined(standard).unwrap_or(null).cast_signed()
 }
 
-/// The handle of something that the program has made. A request beyond the four millionth at once has none of 32 bits.
+/// The handle of an object that the program has made. With more than four million requests at once, a request
+/// has no handle of 32 bits.
 #[inline(always)]
 fn made(standard: usize) -> u32 {
     if standard >> 31 != 0 {
@@ -101,7 +103,7 @@ pub struct Datatype;
 impl Handle for Datatype {
     type Classic = c_int;
 
-    /// Most handles of datatypes are predefined: these are tried first.
+    /// Most handles of datatypes are predefined: so they are tried first.
     #[inline(always)]
     fn decode(classic: c_int) -> usize {
         let bits = classic.cast_unsigned();
@@ -129,7 +131,7 @@ impl Handle for File {
         if classic == Self::NULL as usize {
             return Self::STANDARD_NULL;
         }
-        // No number that means something else there.
+        // A small number would mean something else in the standard ABI.
         if classic < PREDEFINED { WILD } else { classic }
     }
 
@@ -143,7 +145,7 @@ impl Handle for File {
     }
 }
 
-/// The address for the handle of the standard ABI, null if that of the program is.
+/// The address of the handle of the standard ABI; null if the address of the program is null.
 #[inline(always)]
 pub fn place<C>(classic: *mut C, standard: &mut usize) -> *mut usize {
     if classic.is_null() {
@@ -153,7 +155,7 @@ pub fn place<C>(classic: *mut C, standard: &mut usize) -> *mut usize {
     }
 }
 
-/// The handle of the standard ABI for the one that stands there.
+/// The handle of the standard ABI for the one at an address.
 ///
 /// # Safety
 /// The address is null or that of a handle.

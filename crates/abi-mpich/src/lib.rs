@@ -10,16 +10,17 @@
 //!                     program
 //! ```
 //!
-//! Nothing of MPI is implemented here. The generated code follows from the kinds of the parameters in `tables/functions` and from the
-//! values in `tables/mpich.toml`; the functions that this file lists as written by hand are in [`by_hand`].
+//! This library only translates; it implements nothing of MPI. The generated functions follow from the kinds of the
+//! parameters in `tables/functions` and from the values in `tables/mpich.toml`; the functions that the latter lists as
+//! written by hand are in [`by_hand`].
 //!
-//! A handle of an object that the program has made is the handle of the standard ABI with two more bits, so that no table look-up
-//! is needed: [`handle`]. Predefined handles are found by index.
+//! A handle of an object that the program has made is the handle of the standard ABI with two more bits set, so that no
+//! table is needed: [`handle`]. Predefined ones are found by index.
 //!
 //! # Safety
-//! Memory that C programs pass is accessed under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle, a
-//! status or a number is null or valid, an array has as many elements as the call says. Arguments that need no translation are
-//! passed on unchanged.
+//! Memory that C programs pass is accessed under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle,
+//! a status or a number is null or valid, an array has as many elements as the call says. What is the same in the standard ABI
+//! is passed on unchanged.
 
 mod array;
 mod by_hand;
@@ -33,8 +34,8 @@ mod number;
 mod standard;
 mod status;
 
-/// Defines `MPI_X` as a jump to `PMPI_X`, so that a tool that defines `MPI_X` itself and calls `PMPI_X` is between the program
-/// and us.
+/// Defines `MPI_X` as a jump to `PMPI_X`, so that a tool that defines `MPI_X` itself and calls `PMPI_X` is called between the
+/// program and this library.
 macro_rules! alias {
     ($name:ident => $target:ident) => {
         #[doc = concat!("Jumps to [`", stringify!($target), "`]; has its signature.")]

@@ -1,10 +1,12 @@
-//! Numbers with a meaning: ranks, tags, and the families of constants of `tables/mpich.toml`, which are generated.
+//! Numbers that are constants: ranks, tags, and the families of constants of `tables/mpich.toml`, which are
+//! generated.
 
 use std::ffi::{c_int, c_void};
 
 pub use crate::generated::numbers::*;
 
-/// A rank or tag that neither ABI knows, for those that mean nothing in MPICH and something in the standard ABI.
+/// A rank or tag that has no meaning in either ABI: replaces one that has none in MPICH but has one in the
+/// standard ABI.
 const NEITHER: c_int = -0x7fff;
 
 /// Ranks: `MPI_PROC_NULL`, `MPI_ANY_SOURCE`, `MPI_ROOT`, `MPI_UNDEFINED`.
@@ -84,7 +86,7 @@ pub mod address {
         classic.addr().cast_signed() == IN_PLACE
     }
 
-    /// Translates the address that a call has stored.
+    /// Translates the address that a call has stored there.
     ///
     /// # Safety
     /// The address is null or that of a pointer.
@@ -124,7 +126,7 @@ pub mod displacement {
     pub fn decode(classic: i64) -> i64 {
         match classic {
             DISPLACEMENT_CURRENT => STANDARD_DISPLACEMENT_CURRENT,
-            // What means something there does not here.
+            // The constant of the standard ABI is not one in MPICH.
             STANDARD_DISPLACEMENT_CURRENT => i64::MIN,
             other => other,
         }
@@ -135,7 +137,8 @@ pub mod displacement {
 pub mod distribution_argument {
     use super::{DISTRIBUTE_DFLT_DARG, STANDARD_DISTRIBUTE_DFLT_DARG, c_int};
 
-    /// The argument of the standard ABI. There the default is a number that is a size as well, which has no other.
+    /// The argument of the standard ABI. There the default is a number that can also be a size; such a size
+    /// has no other number, so it stays.
     pub fn decode(classic: c_int) -> c_int {
         if classic == DISTRIBUTE_DFLT_DARG {
             STANDARD_DISTRIBUTE_DFLT_DARG
@@ -154,7 +157,7 @@ pub mod distribution_argument {
     }
 }
 
-/// Copies a text into the room that a program of MPICH has for it.
+/// Copies a text into the buffer that a program of MPICH has for it.
 ///
 /// # Safety
 /// The address is null or that of `room` bytes; `length` is null or that of a number.
@@ -197,7 +200,7 @@ mod tests {
     fn texts_are_cut_to_their_room() {
         let mut place = [1_u8; 8];
         let mut length = 0;
-        // SAFETY: there is as much room as is said.
+        // SAFETY: the buffer has the length that is passed.
         unsafe { give_text(0, b"0123456789\0", 8, place.as_mut_ptr(), &mut length) };
         assert_eq!((&place, length), (b"0123456\0", 7));
     }

@@ -1,19 +1,19 @@
 //! Addresses of the functions of `libmpi_abi.so.1`, found once when this library is loaded.
 //!
 //! That library is loaded, not linked: it defines functions of the same names with another ABI, and a program must not find
-//! them where this library has none. It stands beside this one, or where the dynamic linker looks first.
+//! them where this library lacks a function. It is in the folder of this library, or where the dynamic linker looks first.
 
 use std::ffi::{CStr, c_int, c_void};
 
 use crate::generated::names::{NAMES, place};
 use crate::number::{STANDARD_CART, STANDARD_DIST_GRAPH, STANDARD_GRAPH};
 
-/// Where a function is.
+/// The addresses of a function.
 #[derive(Clone, Copy)]
 struct Address {
-    /// By the name that programs call: profiles count it.
+    /// That of the name that programs call: profiles count it.
     called: usize,
-    /// By its name for tools, `PMPI_`.
+    /// That of its name for tools, `PMPI_`.
     profiling: usize,
 }
 
@@ -22,12 +22,13 @@ const UNKNOWN: Address = Address {
     profiling: 0,
 };
 
-/// Written by [`load`] before the program can call anything, read afterwards.
+/// Written by [`load`] before the program can call anything, only read afterwards.
 static mut ADDRESSES: [Address; NAMES.len()] = [UNKNOWN; NAMES.len()];
 
 const LIBRARY: &CStr = c"libmpi_abi.so.1";
 
-/// Runs when this library is loaded, before any code of whoever needs it. Unit tests call no function of it.
+/// Runs when this library is loaded, before any code of the program or library that needs it. Unit tests call
+/// no function of the standard ABI.
 #[cfg(not(test))]
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -65,9 +66,9 @@ extern "C" fn load() {
     }
 }
 
-/// What the dynamic linker says of its last failure.
+/// The message of the dynamic linker about its last failure.
 fn problem() -> String {
-    // SAFETY: the text stands until the next call of this kind on this thread.
+    // SAFETY: the text is valid until the next call of this kind on this thread.
     unsafe {
         let text = libc::dlerror();
         match text.is_null() {
@@ -80,21 +81,22 @@ fn problem() -> String {
 /// Ends the process as the dynamic linker does when a library is missing.
 fn leave(text: &str) -> ! {
     eprintln!("weft: libmpi.so.12: {text}");
-    // SAFETY: no code of the program has run that could have asked for a call at exit.
+    // SAFETY: no code of the program has run yet that could have registered a function for exit.
     unsafe { libc::_exit(127) }
 }
 
-/// The function at a place of [`NAMES`], as a pointer of type `F`, for what the program has called.
+/// The function at a place of [`NAMES`], as a pointer of type `F`, for calls of the program.
 ///
 /// # Safety
 /// `F` is the type of a pointer to the function of that name in the standard ABI.
 #[inline(always)]
 pub unsafe fn function<F: Copy>(place: usize) -> F {
-    // SAFETY: the caller vouches for the type.
+    // SAFETY: the caller guarantees the type.
     unsafe { pointer(address(place).called) }
 }
 
-/// As [`function`], for what the translation itself asks: that is no call of the program, and counts in no profile.
+/// As [`function`], for calls that the translation itself needs: these are not calls of the program, and no
+/// profile counts them.
 ///
 /// # Safety
 /// As for [`function`].
@@ -116,19 +118,20 @@ fn address(place: usize) -> Address {
 #[inline(always)]
 unsafe fn pointer<F: Copy>(address: usize) -> F {
     const { assert!(size_of::<F>() == size_of::<usize>()) };
-    // SAFETY: the sizes are equal, and the caller vouches for the type.
+    // SAFETY: the sizes are equal, and the caller guarantees the type.
     unsafe {
         std::mem::transmute_copy::<*const c_void, F>(&std::ptr::with_exposed_provenance(address))
     }
 }
 
-/// How many processes a collective call on a communicator sends to: members, or those of the other side.
+/// How many processes a collective call on a communicator sends to: its members, or those of the remote
+/// group.
 pub fn peers(comm: usize, none: bool) -> usize {
     if none {
         return 0;
     }
     let [mut inter, mut size] = [0; 2];
-    // SAFETY: both are addresses of variables; the call that follows tells of a wrong communicator.
+    // SAFETY: both are addresses of variables; the call that follows reports a wrong communicator.
     unsafe {
         let test: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             own_question(place::MPI_COMM_TEST_INTER);
@@ -154,7 +157,8 @@ pub fn outgoing(comm: usize) -> usize {
     neighbors(comm).1
 }
 
-/// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that follows tells.
+/// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that
+/// follows reports.
 fn neighbors(comm: usize) -> (usize, usize) {
     let [
         mut topology,

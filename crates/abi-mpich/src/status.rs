@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::{error, number};
 
-/// `MPI_Status` of MPICH. The count has 63 bits, in two words around the bit of what was cancelled.
+/// `MPI_Status` of MPICH. The count has 63 bits, in two words, with the bit for cancelled between them.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Classic {
@@ -15,7 +15,8 @@ pub struct Classic {
     pub error: c_int,
 }
 
-/// `MPI_Status` of the standard ABI, with what Weft keeps in it: bytes in two words, whether it was cancelled in a third.
+/// `MPI_Status` of the standard ABI, with the contents that Weft gives it: the number of bytes in two words,
+/// whether it was cancelled in a third.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standard {
@@ -29,11 +30,11 @@ pub struct Standard {
 
 const _: () = assert!(size_of::<Classic>() == 20 && size_of::<Standard>() == 32);
 
-/// Neither a source nor an error code: what a call has not written.
+/// Neither a source nor an error code: marks a field that the call has not written.
 const UNSET: c_int = c_int::MIN;
 
 impl Standard {
-    /// A status that nobody has written to.
+    /// A status to which nothing has been written.
     #[inline(always)]
     pub const fn unset() -> Self {
         Self {
@@ -46,7 +47,7 @@ impl Standard {
         }
     }
 
-    /// The status that a program passes on.
+    /// The status that a program passes.
     ///
     /// # Safety
     /// The address is null, `MPI_STATUS_IGNORE`, or that of a status.
@@ -78,7 +79,8 @@ impl Standard {
         }
     }
 
-    /// Gives the program what a call has written, and nothing else: `MPI_ERROR` is written by some calls only.
+    /// Stores for the program the fields that a call has written, and no others: only some calls write
+    /// `MPI_ERROR`.
     ///
     /// # Safety
     /// As for [`load`](Self::load).
@@ -88,7 +90,8 @@ impl Standard {
             return;
         }
         let high = self.bytes[1].wrapping_shl(1) | self.cancelled;
-        // SAFETY: as this function demands; fields are written one by one, because the last one may have to stay.
+        // SAFETY: as this function demands; fields are written one by one, because the last one may have to
+        // stay unchanged.
         unsafe {
             (&raw mut (*at).count_low).write_unaligned(self.bytes[0]);
             (&raw mut (*at).count_high_and_cancelled).write_unaligned(high);
@@ -100,7 +103,7 @@ impl Standard {
         }
     }
 
-    /// The address of this status, or that of none.
+    /// The address of this status, or `MPI_STATUS_IGNORE` of the standard ABI.
     #[inline(always)]
     pub fn place(&mut self, at: *const Classic) -> *mut Self {
         if is_none(at) {
@@ -137,7 +140,7 @@ impl Array {
         }
     }
 
-    /// Where the call writes them.
+    /// The address at which the call writes them.
     pub fn place(&mut self) -> *mut Standard {
         if is_none(self.at) {
             std::ptr::null_mut()
@@ -146,7 +149,7 @@ impl Array {
         }
     }
 
-    /// Gives them to the program.
+    /// Stores them for the program.
     ///
     /// # Safety
     /// The program has passed an array of that many statuses, or wants none.

@@ -1,5 +1,5 @@
-/* What this library has beyond the standard, for programs that ask as Open MPI has it: its functions and error classes
- * are declared by mpi.h. */
+/* Extensions of this library to the standard, for programs that test for them in the way of Open MPI: mpi.h declares
+ * their functions and error classes. */
 #ifndef MPI_EXT_H
 #define MPI_EXT_H
 

@@ -1,12 +1,12 @@
-/* Fibers: user-level threads. A million of them may wait at once, also in blocking MPI calls;
- * a waiting fiber costs a page of memory and no core. Part of weft.h; the symbols are in
+/* Fibers: threads of the program's own. A million of them may wait at once, also in blocking calls
+ * of MPI; a waiting fiber uses a page of memory and no core. Part of weft.h; the symbols are in
  * libmpi_abi.so.1.
  *
  * Functions return 0 or more, or a negative errno; weft_error() then says what was expected, what
- * came, and a remedy.
+ * was found, and a remedy.
  *
  * A fiber yields its core only in these calls: weft_fiber_yield, weft_fiber_park,
- * weft_fiber_join, and every MPI call that blocks. It runs on one worker (a thread) all its life, unless
+ * weft_fiber_join, and every call of MPI that blocks. It runs on one worker (a thread) all its life, unless
  * its attributes let it migrate. Thread-local variables and the floating-point environment belong to the
  * worker: another fiber may have changed them during a suspension. errno is preserved. A call that blocks the
  * thread (read, pthread_mutex_lock, sleep) blocks all fibers of the worker. With fibers on more than one
@@ -21,20 +21,20 @@
 extern "C" {
 #endif
 
-/* The name of a fiber; 0 names none, and no name is reused. Calls with a stale or unknown name return
- * -ESRCH; so do calls with one that has ended and was joined or detached, in either order. */
+/* The name of a fiber; 0 names none, and no name is used twice. Calls return -ESRCH for a name that is
+ * stale or was never given, and for a fiber that has ended and was joined or detached, in either order. */
 typedef uint64_t weft_fiber;
 
 /* How a fiber is started. Start from WEFT_FIBER_ATTRIBUTES: fields may be added. */
 typedef struct {
     /* Bytes of the stack, guard included, rounded up to a power of two from 16 KiB to 64 MiB; 0: 64 KiB. A
-     * fiber that overflows it hits the guard, and the process ends with a message. Before Linux 6.13 only the
-     * first 16384 stacks have one: a fiber beyond these must not overflow its stack. */
+     * fiber that needs more hits the guard, and the process ends with a message. Before Linux 6.13 only the
+     * first 16384 stacks have a guard: a later fiber must not use up its stack. */
     size_t stack;
-    /* The worker that runs it; -1: that of the fiber that starts it, or, from outside, each in turn. */
+    /* The worker that runs it; -1: that of the starting fiber, or each in turn if a thread starts it. */
     int worker;
-    /* Not 0: may continue on another worker when its own has more to do. Its code must not rely on
-     * thread-local variables keeping their values over a suspension. */
+    /* Not 0: it may continue on another worker when its own has more to do. Its code must not rely on
+     * thread-local variables to keep their values over a suspension. */
     int migrating;
 } weft_fiber_attributes;
 
@@ -44,30 +44,30 @@ typedef struct {
  * detached). -EAGAIN: all fibers are in use, or there is no memory; -EINVAL: attributes out of range. */
 int weft_fiber_spawn(weft_fiber *fiber, const weft_fiber_attributes *attributes,
                      void *(*body)(void *), void *argument);
-/* Waits for its end; *result (result may be NULL) is what body returned. Of all calls that join or detach
- * a fiber, one succeeds. -ESRCH: there is no such fiber, or another call joins it, or it was joined or
- * detached; -EDEADLK: it is the caller, even if it was joined or detached. */
+/* Waits for its end; *result (may be NULL) is the value that body returned. Of all calls that join or
+ * detach a fiber, one succeeds. -ESRCH: there is no such fiber, or another joins it, or it was joined or
+ * detached; -EDEADLK: it is the caller, joined or detached or not. */
 int weft_fiber_join(weft_fiber fiber, void **result);
 /* Declares that it will not be joined; a fiber may detach itself. -ESRCH as above. */
 int weft_fiber_detach(weft_fiber fiber);
 /* Lets every other runnable fiber of the worker run first. */
 int weft_fiber_yield(void);
 /* Suspends the caller until it is signalled. May return early, and a signal counts only if it comes after
- * the last suspension of any kind: check your condition right before, in a loop. -EPERM: no fiber. */
+ * the last suspension of any kind: check your condition right before, in a loop. -EPERM: not a fiber. */
 int weft_fiber_park(void);
-/* Signals a fiber: it runs at least once more, and sees what was written before. Works even while the fiber
- * is being joined, or is detached. -ESRCH: there is no such fiber, or it has ended and was joined or detached. */
+/* Makes a fiber check again. It sees everything written before. Allowed while another joins it, or after it
+ * was detached. -ESRCH: there is no such fiber, or it has ended and was joined or detached. */
 int weft_fiber_signal(weft_fiber fiber);
-/* The calling fiber; 0 if the caller is none. */
+/* The calling fiber; 0 if the caller is not a fiber. */
 weft_fiber weft_fiber_self(void);
 /* Number of workers. */
 int weft_fiber_workers(void);
-/* The worker that runs the caller, from 0; -EPERM: no fiber. */
+/* The worker that runs the caller, from 0; -EPERM: not a fiber. */
 int weft_fiber_worker(void);
-/* Before the first spawn: sets the number of workers, 1 to 64; by default, the number of cores
+/* Sets the number of workers, 1 to 64, before the first spawn. Otherwise there are as many as cores
  * for this rank. -EBUSY: there are fibers already. */
 int weft_fiber_set_workers(int workers);
-/* The error of the last failed one of these calls on this thread. */
+/* The error of the last of these calls that failed on this thread. */
 const char *weft_error(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-//! Arguments as the calls get them: addresses of results that may be written, lists of counts of
-//! either width, statuses that may be ignored, buffers to be [checked later](buffers).
+//! Arguments, in the form in which calls get them: addresses of results, lists of counts of either width,
+//! statuses that may be ignored, buffers to be [checked later](buffers).
 //!
 //! # Safety
 //! Each of these is made from an address of the C caller by an `unsafe` constructor, whose promise is
@@ -41,7 +41,7 @@ impl<T> Out<T> {
     /// Stores the result.
     #[inline]
     pub fn set(&mut self, value: T) {
-        // SAFETY: promised to `new`. Callers may have aligned it as they like.
+        // SAFETY: promised to `new`. Callers may align it in any way.
         unsafe { self.0.write_unaligned(value) }
     }
 }
@@ -92,18 +92,19 @@ impl<T: Copy> InOut<T> {
     }
 }
 
-/// Address of something that the caller may not want or give: of the tool interface (MPI 5.0, section 15.3.3).
+/// Address of something that the caller may omit, in the tool interface (MPI 5.0, section 15.3.3).
 #[derive(Debug)]
 pub struct Optional<T>(*mut T);
 
 impl<T> Optional<T> {
     /// # Safety
-    /// Null, or the address may be read and written, as the call says, until it returns; lists as far as other parameters say.
+    /// Null, or the address may be read and written, in the way of the call, until it returns; lists in the
+    /// length that other parameters say.
     pub const unsafe fn new(address: *mut T) -> Self {
         Self(address)
     }
 
-    /// Whether there is nothing.
+    /// Whether it is null.
     pub const fn is_null(&self) -> bool {
         self.0.is_null()
     }
@@ -118,12 +119,12 @@ impl<T> Optional<T> {
         (!self.0.is_null()).then_some(self.0)
     }
 
-    /// The same, of another type: that which the call says.
+    /// The same, with the type that the call gives it.
     pub const fn cast<U>(&self) -> Optional<U> {
         Optional(self.0.cast())
     }
 
-    /// The same, which must be there.
+    /// The same, which must not be null.
     ///
     /// # Errors
     /// If it is null.
@@ -137,12 +138,12 @@ impl<T> Optional<T> {
         Ok(self)
     }
 
-    /// Stores the result, if anybody wants it.
+    /// Stores the result, if the caller wants it.
     pub fn set(&mut self, value: T) {
         self.set_at(0, value);
     }
 
-    /// Stores an element of a list, if anybody wants it. The caller has looked at the length.
+    /// Stores an element of a list, if it is wanted. The caller has checked the length.
     pub fn set_at(&mut self, place: usize, value: T) {
         if !self.0.is_null() {
             // SAFETY: promised to `new`.
@@ -203,7 +204,7 @@ impl CountOut {
     }
 }
 
-/// A list of counts or displacements, of either width, where the caller has it.
+/// A list of counts or displacements, of either width, in the caller's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     address: *const c_void,
@@ -213,8 +214,8 @@ pub struct Counts {
 
 impl Counts {
     /// # Safety
-    /// As many elements of the width may be read, until the call returns, as [`Self::with_length`] is
-    /// told.
+    /// The number of elements given to [`Self::with_length`], of this width, may be read until the call
+    /// returns.
     pub const unsafe fn new(address: *const c_void, wide: bool) -> Self {
         Self {
             address,
@@ -247,7 +248,7 @@ impl Counts {
         if place >= self.length {
             return 0;
         }
-        // SAFETY: inside the length that `with_length` was told, promised to `new`.
+        // SAFETY: inside the length given to `with_length`, promised to `new`.
         unsafe {
             if self.wide {
                 self.address.cast::<i64>().add(place).read_unaligned()
@@ -283,8 +284,8 @@ impl StatusOut {
         Self(address)
     }
 
-    /// Stores the status of a completed operation. `MPI_ERROR` is left alone, as the standard asks of
-    /// calls that return one status; the empty status is written whole.
+    /// Stores the status of a completed operation. `MPI_ERROR` is left alone, as the standard asks of calls
+    /// that return one status; the empty status is written completely.
     #[inline]
     pub fn set(&mut self, status: &weft_mpi::Status) {
         if self.0.is_null() {
@@ -359,7 +360,7 @@ impl StatusesOut {
     }
 }
 
-/// A status of the engine as C sees it.
+/// A status of the engine in its C form.
 #[inline]
 pub fn status_of(status: &weft_mpi::Status) -> c::Status {
     let source = match status.source {
@@ -379,7 +380,7 @@ pub fn status_of(status: &weft_mpi::Status) -> c::Status {
     value
 }
 
-/// Address of room for a text.
+/// Address of a text buffer.
 #[derive(Debug)]
 pub struct TextOut(*mut c_char);
 
@@ -390,7 +391,7 @@ impl TextOut {
         Self(address)
     }
 
-    /// Stores as much of the text as fits `capacity` bytes with the terminating zero; answers its
+    /// Stores as much of the text as fits into `capacity` bytes with the terminating zero; returns the stored
     /// length.
     pub fn set(&mut self, text: &str, capacity: usize) -> usize {
         let Some(room) = capacity.checked_sub(1) else {
@@ -409,7 +410,7 @@ impl TextOut {
     }
 }
 
-/// A text of the caller as Rust has it; bytes that are no UTF-8 are replaced.
+/// A text of the caller as a Rust string; bytes that are not UTF-8 are replaced.
 pub fn text_of(text: &CStr) -> String {
     text.to_string_lossy().into_owned()
 }

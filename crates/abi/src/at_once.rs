@@ -1,4 +1,4 @@
-//! Calls that end at once: the first thing that some entry points try (`at_once` in the tables of functions).
+//! Calls that end at once: the way that some entry points try first (`at_once` in the tables of functions).
 //!
 //! ```text
 //!   PMPI_Send ──► at_once::send ── true: MPI_SUCCESS
@@ -7,12 +7,13 @@
 //!                 entry::run: checks that say what is wrong, calls::p2p::send
 //! ```
 //!
-//! All that the checks of a call ask is asked here, too, but in few instructions and without saying what is wrong:
-//! whatever is not simply right is left to the checks. So what passes here passes there; what does not, need not be
-//! wrong (a datatype of the program, `MPI_PROC_NULL`, a long message).
+//! Everything that the checks of a call test is tested here, too, but in few instructions and without diagnosis:
+//! any case that is not simply right is left to the checks. So calls that pass here would pass the checks; calls
+//! that do not need not be wrong (a datatype of the program, `MPI_PROC_NULL`, a long message).
 //!
 //! # Safety
-//! As for [`check`](mod@crate::check): addresses are the caller's, who keeps the promises of the C binding.
+//! As for [`check`](mod@crate::check): addresses come from the caller, who keeps the promises of the C
+//! binding.
 
 mod one_sided;
 
@@ -32,14 +33,15 @@ use crate::{c, state};
 
 pub use one_sided::*;
 
-/// So many elements are few enough to be looked at here, a power of two less one. Whether their bytes are is for the engine to say.
+/// Most elements that are handled here, a power of two less one. The engine decides whether their bytes are
+/// few enough.
 const MOST: u64 = (1 << 20) - 1;
 
-/// The last address, from [`PAGE`] on, at which elements begin that are looked at here. Memory of programs ends there unless they
-/// ask for more, and so many elements behind it still have addresses. A power of two less one.
+/// The largest offset from [`PAGE`] at which elements handled here may begin. Programs' memory ends there unless they ask for
+/// more, and [`MOST`] elements after it still have addresses. A power of two less one.
 const LAST: usize = (1 << 47) - 1;
 
-/// The bytes of a buffer of few predefined elements that lie together, and their signature.
+/// The bytes of a buffer of few contiguous predefined elements, and their signature.
 ///
 /// # Safety
 /// As for [`weft_mpi::Buffer::new`].
@@ -50,13 +52,13 @@ unsafe fn bytes(
     datatype: c::Datatype,
 ) -> Option<(Region, SignatureCode)> {
     let (size, signature) = state::dense(datatype);
-    // One comparison for both: neither the upper bits of the place nor the count have a bit that they must not have.
+    // One comparison for both: neither the upper bits of the place nor the count have a forbidden bit.
     let place = address.addr().wrapping_sub(PAGE) >> (LAST.count_ones() - MOST.count_ones());
     if place as u64 | count.cast_unsigned() > MOST || size == 0 {
         return None;
     }
-    // SAFETY: `count` elements of `size` bytes, which lie one behind the other, stay valid until the operation has ended
-    // (MPI 5.0, section 3.2.2).
+    // SAFETY: `count` elements of `size` bytes, which are contiguous, stay valid until the operation has ended (MPI 5.0,
+    // section 3.2.2).
     let region = unsafe { Region::new(address.cast(), count as usize * size) };
     Some((region, signature))
 }
@@ -75,7 +77,7 @@ fn communicator(handle: c::Comm) -> Option<&'static Comm> {
 /// The source and the tag of a receive.
 #[inline(always)]
 fn envelope(source: c_int, tag: c_int) -> Option<(Source, TagPattern)> {
-    // What is neither a wildcard nor a rank is none of the communicator's.
+    // A value that is neither a wildcard nor a rank does not belong to the communicator.
     let source = match source {
         k::MPI_ANY_SOURCE => Source::Any,
         rank => Source::Rank(rank.cast_unsigned()),
@@ -121,7 +123,7 @@ pub unsafe fn send(
     let Some(bytes) = (unsafe { bytes(buf.cast_mut(), count, datatype) }) else {
         return false;
     };
-    // First of all: what is long has another way, on which all is checked again.
+    // First of all: long messages have another way, which checks everything again.
     if bytes.0.len() > SHORT {
         return false;
     }
@@ -131,7 +133,7 @@ pub unsafe fn send(
     (0..=TAG_MAX).contains(&tag) && comm.send_short_at_once(bytes, dest.cast_unsigned(), tag)
 }
 
-/// `MPI_Send` of what is longer, or leaves otherwise than most.
+/// `MPI_Send` of longer messages, or ones that leave in an unusual way.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -174,7 +176,7 @@ pub unsafe fn isend(
     }
 }
 
-/// `MPI_Isend` of what is longer, or leaves otherwise than most.
+/// `MPI_Isend` of longer messages, or ones that leave in an unusual way.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -205,7 +207,7 @@ unsafe fn has_left(request: *mut c::Request) -> bool {
     true
 }
 
-/// `MPI_Barrier` of two.
+/// `MPI_Barrier` of two ranks.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -235,7 +237,7 @@ pub unsafe fn recv(
     let Some(comm) = communicator(comm) else {
         return false;
     };
-    // What is neither a wildcard nor a rank is none of the communicator's.
+    // A value that is neither a wildcard nor a rank does not belong to the communicator.
     if source != k::MPI_ANY_SOURCE && (0..=TAG_MAX).contains(&tag) {
         let source = source.cast_unsigned();
         let Some(bytes) = comm.recv_at_once(bytes, source, tag) else {
@@ -313,7 +315,7 @@ pub unsafe fn iprobe(
     true
 }
 
-/// What had ended before its call returned.
+/// The handle of an operation that had ended before its call returned.
 const DONE: c::Request = pack(RequestId::DONE);
 
 /// The handle of the request of a call that completes one, and the engine's side of this process.
@@ -330,7 +332,7 @@ unsafe fn request_at(address: *const c::Request) -> Option<(c::Request, &'static
     Some((unsafe { address.read_unaligned() }, &runtime.process))
 }
 
-/// The request has ended: stores what there is to say.
+/// The request has ended: stores the results.
 ///
 /// # Safety
 /// As the head of the module says; the address of the request is not null.
@@ -350,7 +352,7 @@ unsafe fn set_ended(request: *mut c::Request, status: *mut c::Status, received: 
     }
 }
 
-/// `MPI_Wait` for what has ended already.
+/// `MPI_Wait` for an operation that has ended already.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -360,7 +362,7 @@ pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
     unsafe { wait_by(request, status, Process::wait_for_plain_at_once) }
 }
 
-/// `MPI_Wait` for a receive whose message is perhaps there.
+/// `MPI_Wait` for a receive whose message may have arrived.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -382,7 +384,7 @@ unsafe fn wait_by(
     let Some((handle, process)) = (unsafe { request_at(request) }) else {
         return false;
     };
-    // Before anything is taken apart: of all that is waited for, this is the least to do.
+    // Before anything is decoded: this is the cheapest case of all.
     if handle == DONE {
         // SAFETY: as the caller promises; `request_at` has found a request there.
         unsafe { set_ended(request, status, None) };

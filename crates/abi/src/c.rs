@@ -1,5 +1,5 @@
-//! Types of the C binding as they cross the border. Handles are pointers in C that nobody follows;
-//! here they are numbers of that size (see [`crate::handle`] for what they say).
+//! Types of the C binding. In C, handles are pointers that nobody dereferences; here they are numbers of that
+//! size (see [`crate::handle`] for their meaning).
 
 use std::ffi::c_int;
 
@@ -28,8 +28,8 @@ handles! { Comm Group Win File Session Message Info Errhandler Request Datatype 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ToolHandle(pub usize);
 
-/// Address of a function of the user. Small numbers stand for predefined functions that are never
-/// called (`MPI_COMM_DUP_FN` is 1), so that it must be compared before it is called.
+/// Address of a function of the user. Small numbers stand for predefined functions that are never called
+/// (`MPI_COMM_DUP_FN` is 1), so it must be compared before it is called.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Callback(pub usize);
@@ -51,8 +51,8 @@ const _: () = assert!(size_of::<Status>() == 32 && align_of::<Status>() == 4);
 const _: () =
     assert!(size_of::<Comm>() == 8 && size_of::<Callback>() == 8 && size_of::<Aint>() == 8);
 
-/// Place of the flag of cancelled operations in the internal words, with sender and engine of a mark above it; the bytes stand in the first two, the
-/// mark's word in the last two.
+/// Place of the flag of cancelled operations in the internal words, with sender and engine of a mark above it; the bytes are in the first two words,
+/// the mark's word in the last two.
 const CANCELLED: usize = 2;
 /// Bits of that word: the flag, the engine, and the sender.
 const FLAG_BITS: u32 = 1;
@@ -61,7 +61,7 @@ const SENDER_BITS: u32 = 32 - ENGINE_BITS - FLAG_BITS;
 const MARK: usize = 3;
 
 impl Status {
-    /// Where the word of the mark stands in it.
+    /// Offset of the mark's word in a status.
     pub const MARK_AT: usize = std::mem::offset_of!(Self, internal) + MARK * size_of::<c_int>();
 
     /// A status with a source and a tag, of no bytes.
@@ -87,7 +87,7 @@ impl Status {
         self.internal[1] = (bytes >> 32) as u32 as c_int;
     }
 
-    /// What the message has carried.
+    /// The mark that the message has carried.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         let origin = self.internal[CANCELLED] as u32 >> FLAG_BITS;
@@ -99,7 +99,7 @@ impl Status {
         }
     }
 
-    /// Sets what the message has carried; nothing if its sender has a number for which there is no room.
+    /// Sets the mark that the message has carried; no mark if there is no room for its sender's number.
     pub const fn set_mark(&mut self, mark: Mark) {
         if mark.word == 0 || mark.from >> SENDER_BITS != 0 {
             return;

@@ -1,7 +1,7 @@
-//! Calls, written by hand: one module for each group of `tables/functions`. A public function is the call
-//! of its name, in both forms (of a collective: the function that builds the schedule of all its forms);
-//! `cargo xtask codegen` finds it here. Entry points have checked
-//! what one argument can say alone; calls check what depends on several.
+//! Calls, written by hand: one module for each group of `tables/functions`. A public function is the call of
+//! its name, in both forms (for a collective: the function that builds the schedule of all its forms); `cargo
+//! xtask codegen` finds it here. Entry points have checked each argument alone; calls check what depends on
+//! several arguments.
 
 pub mod abi;
 pub mod attribute;

@@ -1,22 +1,21 @@
-//! Checks of arguments, one for each kind of the tables. All are constant time; none looks into the
-//! contents of buffers.
+//! Checks of arguments, one for each kind of the tables. All take constant time; none reads the contents of
+//! buffers.
 //!
 //! | module | what |
 //! |---|---|
-//! | `handles` | what a handle stands for |
+//! | `handles` | the object that a handle names |
 //! | `numbers` | counts, ranks, roots, tags |
 //! | `addresses` | buffers, results, lists, texts |
-//! | [`left_over`] | what was never received, completed or freed |
-//! | [`findings`] | what the following have found |
+//! | [`left_over`] | messages never received, requests never completed, objects never freed |
+//! | [`findings`] | the findings of the modules below |
 //! | [`threads`], [`races`] | by `mpiexec --check`: calls from threads that may not, receives that any of several messages could match |
 //! | [`under_way`] | requests, by `mpiexec --check`: where they were made, and their buffers meanwhile |
 //! | [`accesses`], [`fences`], [`epochs`] | one-sided accesses of an epoch, by `mpiexec --check`: which conflict |
-//! | [`development`] | what `mpiexec --check` asks for besides |
+//! | [`development`] | the other checks that `mpiexec --check` asks for |
 //!
 //! # Safety
-//! Addresses of the caller become references in `addresses`, under the promises of the C binding: what
-//! a parameter's type and direction say is true until the call returns. Null is checked; a wild address
-//! cannot be.
+//! Addresses of the caller become references in `addresses`, under the promises of the C binding: a
+//! parameter's type and direction hold until the call returns. Null is checked; a wild address cannot be.
 
 use std::sync::OnceLock;
 
@@ -40,7 +39,7 @@ pub use addresses::*;
 pub use handles::*;
 pub use numbers::*;
 
-/// What is checked besides the arguments, and what a finding means.
+/// The checks besides those of arguments, and the consequence of a finding.
 #[inline]
 pub fn mode() -> CheckMode {
     static MODE: OnceLock<CheckMode> = OnceLock::new();
@@ -51,7 +50,7 @@ pub fn mode() -> CheckMode {
     })
 }
 
-/// Whether everything is checked: known from initialisation on.
+/// Whether everything is checked; set at initialisation.
 static FULL: AtomicBool = AtomicBool::new(false);
 
 /// Whether everything is checked.

@@ -1,9 +1,9 @@
-//! Entry to a call, and exit from it: runs the body of an entry point, and hands a fault to the error handler of the
-//! object concerned (MPI 5.0, section 9.3).
+//! Entry to a call, and exit from it: runs the body of an entry point, and passes a fault to the error handler of
+//! the object concerned (MPI 5.0, section 9.3).
 //!
 //! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF` if the program has set one there, else to
-//! that of `MPI_COMM_WORLD` if it has set one there (`docs/decisions/0036`). Without a handler set, faults are fatal,
-//! but for files, where they are returned.
+//! that of `MPI_COMM_WORLD` if it has set one there (`docs/decisions/0036`). If no handler is set, faults are fatal,
+//! except for files, where they are returned.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -26,19 +26,19 @@ use crate::{check, handle};
 pub enum Scope {
     /// The communicator of the call.
     Comm(c::Comm),
-    /// The communicator whose handle stands at this address.
+    /// The communicator whose handle is at this address.
     CommAt(*const c::Comm),
     /// The window of the call.
     Win(c::Win),
     /// The file of the call.
     File(c::File),
-    /// The file whose handle stands at this address.
+    /// The file whose handle is at this address.
     FileAt(*const c::File),
     /// The session of the call.
     Session(c::Session),
-    /// The communicator of the request whose handle stands at this address.
+    /// The communicator of the request whose handle is at this address.
     RequestAt(*const c::Request),
-    /// The communicator on which the message was probed whose handle stands at this address.
+    /// The communicator on which the message was probed; the message's handle is at this address.
     MessageAt(*const c::Message),
     /// The tool interface, which only returns codes.
     Tool,
@@ -72,7 +72,7 @@ pub fn run(call: &'static str, scope: Scope, body: impl FnOnce() -> Checked<()>)
     code
 }
 
-/// Hands a fault to its handler; answers the code to return, if the handler lets the call return.
+/// Passes a fault to its handler; returns the code to return, if the handler lets the call return.
 #[cold]
 pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
     fault::remember(call, fault);
@@ -103,7 +103,7 @@ pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
     }
 }
 
-/// The fault of a program that calls a handler itself.
+/// The fault when a program calls a handler itself.
 fn called(code: c_int) -> Fault {
     Fault::new(code, "the program called the error handler itself")
 }
@@ -128,7 +128,8 @@ pub fn call_window_handler(win: c::Win, code: c_int) {
     failed("MPI_Win_call_errhandler", Scope::Win(win), &called(code));
 }
 
-/// Hands the fault of a file that is being closed to its handler, while the handle is still one; answers the code.
+/// Hands the fault of a file that is being closed to its handler, while its handle is still valid; returns
+/// the code.
 pub fn failed_to_close(file: c::File, fault: &Fault) -> c_int {
     failed("MPI_File_close", Scope::File(file), fault)
 }
@@ -226,7 +227,7 @@ impl Owner {
         }
     }
 
-    /// A file; for a handle that is none, what `MPI_FILE_NULL` stands for (MPI 5.0, section 14.7).
+    /// A file; for an invalid handle, the owner that `MPI_FILE_NULL` represents (MPI 5.0, section 14.7).
     fn of_file(file: c::File) -> Self {
         match handle::find::<FileObject>(file.0) {
             Some(object) => Self {
@@ -242,7 +243,8 @@ impl Owner {
         }
     }
 
-    /// Of a fault that belongs to no object: the first of the two predefined communicators with a handler.
+    /// The owner of a fault that belongs to no object: the first of the two predefined communicators with a
+    /// handler.
     fn nobody() -> Self {
         let found = [k::MPI_COMM_SELF, k::MPI_COMM_WORLD]
             .into_iter()
@@ -289,12 +291,12 @@ pub fn handler_of_window(window: &Window) -> c::Errhandler {
 /// The error handler of files that are opened later, and of calls that have no file.
 static DEFAULT_FILE_HANDLER: AtomicUsize = AtomicUsize::new(k::MPI_ERRORS_RETURN.0);
 
-/// That of `MPI_FILE_NULL`.
+/// The error handler of `MPI_FILE_NULL`.
 pub fn default_file_handler() -> c::Errhandler {
     c::Errhandler(DEFAULT_FILE_HANDLER.load(Ordering::Relaxed))
 }
 
-/// Sets that of `MPI_FILE_NULL`; answers the one before.
+/// Sets the error handler of `MPI_FILE_NULL`; returns the previous one.
 pub fn set_default_file_handler(handler: c::Errhandler) -> c::Errhandler {
     c::Errhandler(DEFAULT_FILE_HANDLER.swap(handler.0, Ordering::Relaxed))
 }

@@ -1,4 +1,4 @@
-//! Faults: what is wrong with a call, as much of it as is known, and the block that people read.
+//! Faults: what is wrong with a call, in as much detail as known, and the message block for people.
 //!
 //! ```text
 //! weft: MPI error, and its handler is MPI_ERRORS_ARE_FATAL
@@ -35,11 +35,11 @@ struct Detail {
     expected: String,
     found: String,
     remedy: String,
-    /// A whole sentence, where the parts are not known apart.
+    /// A whole sentence, if the parts are not known separately.
     cause: String,
-    /// Context of the communicator concerned, where the call does not name it.
+    /// Context of the communicator concerned, if the call does not name it.
     context: Option<u32>,
-    /// Its handler has been called already.
+    /// Whether its handler has been called already.
     told: bool,
 }
 
@@ -117,12 +117,12 @@ impl Fault {
         self
     }
 
-    /// Context of the communicator concerned, where the call does not name it.
+    /// Context of the communicator concerned, if the call does not name it.
     pub fn context(&self) -> Option<u32> {
         self.0.context
     }
 
-    /// One line.
+    /// The fault in one line.
     pub fn sentence(&self) -> String {
         let detail = &self.0;
         match detail.argument {
@@ -134,7 +134,7 @@ impl Fault {
         }
     }
 
-    /// What the other ranks of a collective call are told of it.
+    /// The error that the other ranks of a collective call are told.
     pub fn as_error(&self) -> Error {
         let class = match self.0.code {
             k::MPI_ERR_ARG => ErrorClass::Arg,
@@ -149,7 +149,7 @@ impl Fault {
         Error::new(class, self.sentence())
     }
 
-    /// The block, with what the caller knows of the call.
+    /// The message block, with the caller's knowledge about the call.
     pub fn block(
         &self,
         rank: Option<(u32, u32)>,
@@ -275,10 +275,10 @@ thread_local! {
     static LAST: RefCell<(c_int, String)> = const { RefCell::new((0, String::new())) };
 }
 
-/// Keeps a fault for [`last`].
+/// Stores a fault for [`last`].
 pub fn remember(call: &str, fault: &Fault) {
     let sentence = fault.sentence();
-    // What is told to all members of a collective names it already.
+    // A fault that is reported to all members of a collective names the call already.
     let names_it = sentence
         .strip_prefix(call)
         .is_some_and(|rest| rest.starts_with(": "));

@@ -1,8 +1,8 @@
 //! Fibers for C (`weft_fiber.h`): one runtime for the process, made when the first is started.
 //!
-//! A name is the incarnation above the number: never 0, and never used again. Whoever joins or detaches a
-//! fiber claims it by its name, which succeeds once ([`JoinHandle::claim`]); all others are answered
-//! `-ESRCH`, whatever they do, in whatever order.
+//! A name consists of the incarnation in the upper bits and the number: it is never 0, and never reused.
+//! Joining or detaching claims a fiber by its name, which succeeds once ([`JoinHandle::claim`]); all other
+//! calls return `-ESRCH`, in whatever order.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -12,10 +12,11 @@ use weft_sys::error::keep_errno;
 
 use crate::{last_error, state};
 
-/// The fibers of the process. A C program ends by `exit`, whatever its fibers do, so it is never dropped.
+/// The fibers of the process. A C program ends by `exit`, whatever its fibers do, so the runtime is never
+/// dropped.
 static FIBERS: OnceLock<Runtime> = OnceLock::new();
 
-/// Number of workers asked for; 0 if none was.
+/// Requested number of workers; 0 if none was requested.
 static WORKERS: Mutex<usize> = Mutex::new(0);
 
 /// `weft_fiber_attributes`.
@@ -32,7 +33,7 @@ const _: () = assert!(size_of::<Attributes>() == 16);
 /// The function of a fiber.
 pub type Body = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Result of a fiber of C: an address as a number, since it goes from thread to thread.
+/// Result of a fiber of C: an address as a number, since it moves between threads.
 type Answer = usize;
 
 #[cold]
@@ -64,8 +65,8 @@ fn runtime() -> Result<&'static Runtime, c_int> {
         .ok_or_else(|| refuse(libc::EAGAIN, "the tables of fibers could not be made"))
 }
 
-/// Ranks of one host share its cores: each gets its part, and pins its workers if every worker of the job
-/// can have a core of its own.
+/// Ranks of one host share its cores: each rank gets its part, and pins its workers if every worker of the
+/// job can have its own core.
 fn config(asked: usize) -> Config {
     let cores = weft_sys::cores::cores_available();
     let (rank, size) = state::rank_and_size().unwrap_or((0, 1));
@@ -77,7 +78,7 @@ fn config(asked: usize) -> Config {
     Config {
         workers,
         pin: (workers * size <= cores).then_some(rank * workers),
-        // SAFETY: the header hands this promise to the C program.
+        // SAFETY: the header makes the C program responsible for this.
         guard: unsafe { Guard::where_possible() },
         ..Config::default()
     }
@@ -167,7 +168,7 @@ pub unsafe extern "C" fn weft_fiber_spawn(
                 Err(_) => {}
             }
             if asked.migrating != 0 {
-                // SAFETY: the header hands this promise to the C program.
+                // SAFETY: the header makes the C program responsible for this.
                 builder = unsafe { builder.migrating() };
             }
         }
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn weft_fiber_spawn(
         };
         let full = |error: std::io::Error| refuse(libc::EAGAIN, error.to_string());
         if fiber.is_null() {
-            // Its handle is dropped: nobody will join.
+            // The handle is dropped: nobody will join.
             builder.spawn_on(runtime()?, run).map_err(full)?;
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Handles of objects: what the number in an `MPI_Comm` says, and where the object is.
+//! Handles of objects: the meaning of the number in an `MPI_Comm`, and the place of the object.
 //!
 //! ```text
 //!   bit      30 29     26 25        20 19                 0
@@ -9,14 +9,13 @@
 //!          └───┴───────────────────────────────────────────┘
 //! ```
 //!
-//! Predefined handles are the constants of the standard, below 4096: no object is confused with them.
-//! All fits 31 bits, so that `MPI_Comm_toint` and its family are the identity. The generation lets a
-//! handle used after its end be noticed. What a handle says is the name of its object in the table of its kind. Requests live in the table of the engine and have no second
-//! one here.
+//! Predefined handles are the constants of the standard, below 4096: no object is confused with them. All handles fit into 31 bits, so that
+//! `MPI_Comm_toint` and its family are the identity. The generation reveals the use of a handle after its end. The fields of a handle are the name of
+//! its object in the table of its kind. Requests are in the table of the engine, and have no second one here.
 //!
-//! A handle may be freed while another thread is inside a call with it (MPI 5.0, section 5.1.9: what uses
-//! a datatype completes normally). The [table](weft_atomic::table) keeps what was removed in place for a
-//! while, and what an operation needs beyond its call it has a counted reference of.
+//! A handle may be freed while another thread is inside a call with it (MPI 5.0, section 5.1.9: what uses a
+//! datatype completes normally). The [table](weft_atomic::table) keeps removed objects in place for a while,
+//! and an operation has a counted reference to everything that it needs beyond its call.
 
 pub mod made;
 pub mod request;
@@ -43,7 +42,7 @@ pub enum ObjectKind {
     ToolEvents = 14,
 }
 
-/// An object that stands in a table of its own.
+/// An object that has a table.
 pub trait Object: Sized + 'static {
     /// Its table.
     fn table() -> &'static Table<Self>;
@@ -78,7 +77,7 @@ objects! {
     std::sync::Arc<crate::tool::registrations::Registration> => ToolEvents;
 }
 
-/// The object behind a handle, if it is live.
+/// The object of a handle, if it is live.
 #[inline]
 pub fn find<T: Object>(handle: usize) -> Option<&'static T> {
     T::table().get(handle)
@@ -89,7 +88,7 @@ pub fn insert<T: Object>(object: T) -> Option<usize> {
     T::table().insert(object).ok()
 }
 
-/// Ends a handle; answers whether it was live.
+/// Ends a handle; returns whether it was live.
 pub fn remove<T: Object>(handle: usize) -> bool {
     let removed = T::table().remove(handle);
     if removed {
@@ -98,7 +97,7 @@ pub fn remove<T: Object>(handle: usize) -> bool {
     removed
 }
 
-/// The kind that a handle of an object says.
+/// The kind in a handle of an object.
 pub fn kind_of(handle: usize) -> Option<ObjectKind> {
     use ObjectKind as Kind;
     let kinds = [

@@ -7,7 +7,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Keeps a sentence until the next one of this thread.
+/// Stores a sentence until the next one of this thread.
 #[cold]
 pub fn keep(text: impl Into<String>) {
     let text = CString::new(text.into().replace('\0', " ")).unwrap_or_default();

@@ -10,12 +10,12 @@
 //!                     weft_mpi::Comm     the engine
 //! ```
 //!
-//! An error of any layer is a [`fault::Fault`]; [`entry`] hands it to the error handler of the object
+//! An error of any layer is a [`fault::Fault`]; [`entry`] passes it to the error handler of the object
 //! concerned. This crate holds the only globals of Weft: [`state`] and the tables of [`handle`].
 //!
 //! # Safety
-//! Memory that C programs pass is accessed only by `args`, `check` and the engine, under the promises
-//! of the C binding (MPI 5.0, section 2.5). Each check says what it relies on.
+//! Memory that C programs pass is accessed only by `args`, `check` and the engine, under the promises of the
+//! C binding (MPI 5.0, section 2.5). Each check says what it relies on.
 
 pub mod c;
 
@@ -36,9 +36,9 @@ mod services;
 mod state;
 mod tool;
 
-/// Defines `MPI_X` as a jump to `PMPI_X`. A tool that defines `MPI_X` itself and calls `PMPI_X` is
-/// then between the program and us, whether it is preloaded or linked in. Where it jumps to stands in a word, which [`profile`]
-/// changes when the program is profiled.
+/// Defines `MPI_X` as a jump to `PMPI_X`. So a tool that defines `MPI_X` itself and calls `PMPI_X` is between the program and
+/// us, whether it is preloaded or linked in. The target of the jump is in a word, which [`profile`] changes when the program is
+/// profiled.
 macro_rules! alias {
     ($name:ident => $target:ident) => {
         #[doc = concat!("Jumps to [`", stringify!($target), "`]; has its signature.")]
@@ -51,7 +51,7 @@ macro_rules! alias {
             core::arch::naked_asm!("b {target}", target = sym $target);
         }
 
-        /// Where the entry point of the same name jumps to.
+        /// The jump target of the entry point of the same name.
         pub(crate) mod $name {
             pub(crate) static TARGET: weft_atomic::AtomicPtr<()> =
                 weft_atomic::AtomicPtr::new(super::$target as *mut ());

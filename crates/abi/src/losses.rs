@@ -1,10 +1,10 @@
-//! Losses: whether this program goes on when other ranks die. Then the launcher is told, once, and does not end the job
-//! with a death.
+//! Losses: whether this program continues when other ranks die. If so, the launcher is told, once, and a death does not
+//! end the job.
 //!
-//! A program does, if it uses the extension for fault tolerance (it is linked with one of those functions that make
-//! something of a loss, or has called one) *and* has set an error handler other than a fatal one on a communicator.
-//! Neither alone says so: many libraries set `MPI_ERRORS_RETURN` to print their own text before they end, and without a
-//! handler the first error ends the job anyway. See `docs/decisions/0053`.
+//! A program continues if it uses the extension for fault tolerance (it is linked with a function that handles losses,
+//! or has called one) *and* has set a non-fatal error handler on a communicator. Neither alone suffices: many libraries
+//! set `MPI_ERRORS_RETURN` to print their own text before they end, and without a handler the first error ends the job
+//! anyway. See `docs/decisions/0053`.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use weft_sys::symbols;
 use crate::generated::constants as k;
 use crate::{c, state};
 
-/// An error handler was set that lets the program go on.
+/// An error handler was set that lets the program continue.
 static HANDLER: AtomicBool = AtomicBool::new(false);
 /// A function of the extension was called.
 static CALLED: AtomicBool = AtomicBool::new(false);

@@ -1,5 +1,5 @@
-//! Profile of the program: which calls it makes where, how long they take, and for whom they wait (`mpiexec --profile`,
-//! `mpiexec --timeline`).
+//! Profile of the program: its calls and their places, how long they take, and which ranks they wait for (`mpiexec
+//! --profile`, `mpiexec --timeline`).
 //!
 //! ```text
 //!   MPI_X ──jmp──► word ──► PMPI_X                  not asked for: the word is never written
@@ -8,30 +8,30 @@
 //!                             └─► memory of this rank, made and later read by the launcher
 //! ```
 //!
-//! Each thread writes into an area of its own ([`weft_launch::profile::layout`]), by plain stores: whatever ends the process, what it
-//! has written is there. Calls that end quickly and are made often are counted, and every 32nd is timed; what they wait for is
-//! timed by the engine ([`weft_mpi::wait_times`]). For a timeline each call is timed. Calls that are made so often that this would cost more than
-//! a few hundredths of the time are recorded in [`slices`], and only counted between them.
+//! Each thread writes into its own area ([`weft_launch::profile::layout`]), by plain stores: however the process ends, what it has written is
+//! kept. Calls that are quick and frequent are counted, and every 32nd is timed; the engine times their waits ([`weft_mpi::wait_times`]). For a
+//! timeline each call is timed. Calls that are made so often that this would cost more than a few hundredths of the time are recorded in
+//! [`slices`], and only counted between them.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`call`] | what is known of a call |
+//! | [`call`] | the knowledge about a call |
 //! | [`trampoline`] | the code between the entry point and the call |
 //! | [`arguments`] | what the arguments of a call say |
 //! | [`token`] | a call under way, as a word |
-//! | [`here`] | what a thread knows of itself |
+//! | [`here`] | the knowledge of a thread about itself |
 //! | [`area`] | what a thread writes |
 //! | [`recorder`] | the memory of the rank, and what its threads share |
 //! | [`collectives`] | numbers of collectives |
 //! | [`slices`] | when frequent calls are recorded |
-//! | [`waits`] | what the engine tells of waits |
-//! | [`messages`] | what calls say that they send and receive |
+//! | [`waits`] | the waits that the engine reports |
+//! | [`messages`] | what calls send and receive, by their arguments |
 //! | [`marks`] | which message was received |
 //! | [`naming`] | places of call sites, once nothing is urgent |
 //!
 //! # Safety
 //! `enter` and `leave` are called by the trampoline alone, with its frame, which lives until the call has returned. Addresses among the
-//! arguments are the caller's, who keeps the promises of the C binding.
+//! arguments come from the caller, who keeps the promises of the C binding.
 
 pub mod area;
 mod arguments;
@@ -68,7 +68,8 @@ pub use recorder::Recorder;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
-/// Begins to record, if the launcher has asked for it. Before the variables that it has set are removed.
+/// Begins to record, if the launcher has requested it. To be called before the launcher's variables are
+/// removed.
 pub fn begin() {
     let Some(memory) = ProfileMemory::inherited() else {
         return;
@@ -91,7 +92,7 @@ pub fn begin() {
     }
 }
 
-/// Has the engine tell of waits, if anything is recorded.
+/// Makes the engine report waits, if anything is recorded.
 pub fn listen(runtime: &Runtime) {
     if let Some(recorder) = RECORDER.get() {
         runtime.process.time_waits(recorder);
@@ -103,14 +104,15 @@ pub fn listen(runtime: &Runtime) {
     }
 }
 
-/// Whether only one thread of the program calls from now on, but for what any thread may call.
+/// Sets whether only one thread of the program makes calls from now on, except calls that any thread may
+/// make.
 pub fn one_thread_calls(does: bool) {
     if let Some(recorder) = RECORDER.get() {
         recorder.set_one_thread_calls(does);
     }
 }
 
-/// Names the places of calls: the rank ends, or is about to end the job.
+/// Names the places of calls, when the rank ends or is about to end the job.
 pub fn finish() {
     if let Some(recorder) = RECORDER.get() {
         recorder.tell_left_out();
@@ -118,8 +120,8 @@ pub fn finish() {
     }
 }
 
-/// The place of the program at which a call was made that returns there: in a library that translates calls (for programs of MPICH's ABI,
-/// and in Fortran) it is that of who has called it. Not on a fiber, whose stack may have no room for that.
+/// The place in the program of a call that returns to `back`: if that is in a library that translates calls (for programs of MPICH's ABI,
+/// and in Fortran), the place of that library's caller. Not on a fiber, whose stack may have no room for that.
 #[inline]
 fn program_place(back: u64) -> u64 {
     if !call_site::is_in_translation(back as usize) || weft_fiber::is_fiber() {
@@ -129,7 +131,7 @@ fn program_place(back: u64) -> u64 {
     place.map_or(back, |place| place as u64)
 }
 
-/// A call begins. Answers what is to be called.
+/// A call begins. Returns the function to be called.
 ///
 /// # Safety
 /// See the [module page](self).
@@ -225,7 +227,7 @@ unsafe extern "C" fn leave(frame: *mut Frame) {
     }
 }
 
-/// What a call sends is marked, and what it is to receive will be known.
+/// Marks the message that a call sends, and prepares to identify the one that it receives.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -245,7 +247,7 @@ unsafe fn begin_messages(recorder: &Recorder, call: &Call, frame: &mut Frame) {
     }
 }
 
-/// What a call has sent, if anything.
+/// The message that a call has sent, if any.
 ///
 /// # Safety
 /// The frame is that of the call, which has ended.
@@ -257,7 +259,8 @@ unsafe fn sent(recorder: &Recorder, call: &Call, frame: &Frame, event: &Event) -
     if mark == 0 {
         return None;
     }
-    // SAFETY: as the caller promises. To whom, and how much, the request of one that is started knows.
+    // SAFETY: as the caller promises. For a started persistent request, destination and size are known from
+    // the request.
     let named = unsafe { messages::envelope(call, frame, true) };
     let (peer, tag) = named.map_or((NOBODY, -1), |named| (named.peer, named.tag));
     Some(Event {
@@ -275,7 +278,7 @@ unsafe fn sent(recorder: &Recorder, call: &Call, frame: &Frame, event: &Event) -
     })
 }
 
-/// What a call has received is noted, and the call itself.
+/// Records what a call has received, and the call itself.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -299,13 +302,13 @@ unsafe fn end_messages(
         bytes,
         mark: 0,
     };
-    // SAFETY: as the caller promises. Statuses that were lent live until all have been looked at.
+    // SAFETY: as the caller promises. Lent statuses live until all have been read.
     let (sent, lent) = unsafe {
         let lent = (!frame.lent.is_null()).then(|| Box::from_raw(frame.lent));
         (sent(recorder, call, frame, &event), lent)
     };
     frame.lent = std::ptr::null_mut();
-    // The thread that it ends on.
+    // The area of the thread on which it ends.
     let Some(area) = recorder.here() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Servers and clients for C (`weft.h`): by id, as the ends of services.
+//! Servers and clients for C (`weft.h`): the ends of services, by id.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ fn open<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end that an id names. The table is not locked while the end is used: its calls wait.
+/// The end that an id names. The table is not locked while the end is used, because its calls wait.
 fn of<T>(table: &Mutex<Table<Arc<T>>>, id: c_int) -> Result<Arc<T>> {
     open(table).get(id).map(|one| Arc::clone(one))
 }
@@ -27,7 +27,7 @@ fn add<T>(table: &Mutex<Table<Arc<T>>>, made: Result<T>) -> Result<i32> {
 
 fn end<T>(table: &Mutex<Table<Arc<T>>>, id: c_int) -> Result<()> {
     of(table, id)?;
-    // Ended without the lock.
+    // The end is closed without the lock.
     let ended = open(table).remove(id);
     drop(ended);
     Ok(())

@@ -24,7 +24,7 @@ fn failed(error: &Error) -> c_int {
     error.number()
 }
 
-/// Result of a call as C gets it: a number, or a negative errno.
+/// Result of a call in C: a number, or a negative errno.
 pub trait Answer {
     fn answer(self) -> Size;
 }
@@ -81,7 +81,7 @@ pub extern "C" fn weft_init() -> c_int {
     }
 }
 
-/// Leaves it.
+/// Leaves the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_finalize() -> c_int {
     if state::end_services() {
@@ -213,8 +213,8 @@ pub extern "C" fn weft_mailbox_port(id: c_int) -> c_int {
     number(|services| services.mailbox_port(id))
 }
 
-/// `weft.h`. Declared there with `...`: integers and pointers beyond the fixed arguments are passed
-/// here in the registers of the third and fourth (System V for x86-64, AAPCS64 for Linux).
+/// `weft.h`. It is declared there with `...`: here, integers and pointers after the fixed arguments are
+/// passed in the registers of the third and fourth (System V for x86-64, AAPCS64 for Linux).
 ///
 /// # Safety
 /// The third argument is what `weft.h` says for the request.

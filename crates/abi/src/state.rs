@@ -1,12 +1,11 @@
-//! State of the process: the one place with globals.
+//! State of the process: the only place with globals.
 //!
 //! ```text
 //!   Before ──MPI_Init──► Running ──MPI_Finalize──► Finished
 //! ```
 //!
-//! The runtime is made once, by `MPI_Init` or the first session, and lives until the process ends: what
-//! hands out references to it needs no lock. Sessions may come and go at any time. It is published with Release and read with Acquire
-//! (`SYNC state.runtime`).
+//! The runtime is made once, by `MPI_Init` or the first session, and lives until the process ends: so references to it need no lock.
+//! Sessions may come and go at any time. It is published with Release and read with Acquire (`SYNC state.runtime`).
 
 mod exit_output;
 mod names;
@@ -42,7 +41,7 @@ pub enum Phase {
     Finished = 2,
 }
 
-/// The runtime: made by the first initialisation, never taken down.
+/// The runtime: made by the first initialisation, never removed.
 pub struct Runtime {
     /// The rank.
     pub process: Arc<Process>,
@@ -54,7 +53,7 @@ pub struct Runtime {
     pub services: Node,
     /// The launcher that started this process.
     pub launcher: Box<dyn Launcher>,
-    /// How it meets processes of other jobs.
+    /// Meetings with processes of other jobs.
     pub other_jobs: Arc<weft_launch::other_jobs::OtherJobs>,
     /// Thread level provided.
     pub thread_level: c_int,
@@ -96,11 +95,11 @@ pub fn process() -> Checked<&'static Arc<Process>> {
     }
 }
 
-/// The runtime while calls may take the short way; else null.
+/// The runtime while calls may take the short way; otherwise null.
 static SHORT_WAY: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The runtime, if calls may end at once: the process is between `MPI_Init` and `MPI_Finalize`, but for sessions, and not
-/// everything is checked.
+/// The runtime, if calls may end at once: the process is between `MPI_Init` and `MPI_Finalize` (sessions do not count),
+/// and not everything is checked.
 #[inline]
 pub fn runtime_at_once() -> Option<&'static Runtime> {
     // SYNC state.short_way
@@ -152,7 +151,7 @@ pub fn rank_and_size() -> Option<(u32, u32)> {
     world().map(|world| (world.rank(), world.size()))
 }
 
-/// One change at a time.
+/// Permits one change at a time.
 static CHANGE: Mutex<()> = Mutex::new(());
 
 /// Begins the world model (`MPI_Init`).
@@ -183,7 +182,8 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
     crate::calls::process::find_parent(runtime)
 }
 
-/// Begins what needs no world, whatever thread calls. Those who have had this process started wait for it, however it begins.
+/// Begins the parts that need no world, on any thread. The processes that spawned this one wait for it,
+/// however it begins.
 fn begin_without_world() -> Checked<()> {
     let runtime = ensure_for_any_thread()?;
     runtime.launcher.initialised();
@@ -203,7 +203,7 @@ pub fn has_sessions() -> bool {
     SESSIONS.load(Ordering::Acquire) > 0
 }
 
-/// Whether MPI ends here with the only session that is open.
+/// Whether MPI ends here with the only open session.
 pub fn is_last_session() -> bool {
     SESSIONS.load(Ordering::Acquire) == 1 && phase() != Phase::Running
 }
@@ -220,7 +220,7 @@ pub fn end_session() {
     }
 }
 
-/// Nothing of MPI is in use any more: if the world never was, others do not wait for this process in `MPI_Finalize`.
+/// MPI is no longer in use: if the world never was, others do not wait for this process in `MPI_Finalize`.
 fn end_without_world(runtime: &Runtime) {
     if phase() == Phase::Before {
         runtime.process.tell_absence(|| runtime.launcher.absent());
@@ -268,14 +268,14 @@ pub fn end_services() -> bool {
     true
 }
 
-/// As [`ensure_runtime`], for what any thread may use, whatever `MPI_Init_thread` has been told.
+/// As [`ensure_runtime`], for parts that any thread may use, whatever level `MPI_Init_thread` was given.
 fn ensure_for_any_thread() -> Checked<&'static Runtime> {
     let runtime = ensure_runtime(k::MPI_THREAD_MULTIPLE)?;
     one_thread_calls(runtime, false);
     Ok(runtime)
 }
 
-/// Whether only one thread of the program calls from now on.
+/// Sets whether only one thread of the program makes calls from now on.
 fn one_thread_calls(runtime: &Runtime, does: bool) {
     runtime.process.one_thread_calls(does);
     crate::profile::one_thread_calls(does);
@@ -291,9 +291,9 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     crate::profile::begin();
     let launcher =
         bootstrap::join().map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
-    // SAFETY: initialisation is early in the life of the program; the standard forbids other threads
-    // to be inside MPI, and programs that change the environment elsewhere meanwhile race with getenv
-    // of any library.
+    // SAFETY: initialisation is early in the life of the program; the standard forbids other threads to be
+    // inside MPI, and programs that change the environment elsewhere at the same time race with getenv of any
+    // library.
     unsafe { weft_sys::environment::remove(launcher.variables()) };
     let weft_launch::runtime::Runtime {
         process,
@@ -336,7 +336,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     Ok(runtime)
 }
 
-/// Ends the world model: but for few calls, sessions alone may go on.
+/// Ends the world model: apart from a few calls, only sessions may continue.
 pub fn finalise() {
     let _change = open(&CHANGE);
     crate::profile::finish();
@@ -351,11 +351,11 @@ pub fn finalise() {
     PHASE.store(Phase::Finished as u8, Ordering::Release);
 }
 
-/// How long a process that cannot go on without another one leaves the word to its launcher.
+/// How long a process that cannot continue without another one waits for its launcher to end it.
 const VERDICT: Duration = Duration::from_secs(1);
 
-/// Another process is lost, without which this one cannot go on. The launcher mostly knows why, says so and ends this process, but on another
-/// host the end of a connection may be known before.
+/// Another process is lost, without which this one cannot continue. The launcher usually knows the cause, reports it and ends this process,
+/// but the end of a connection to another host may be noticed earlier.
 pub fn bereaved() {
     if let Some(runtime) = runtime() {
         runtime.launcher.bereaved();
@@ -363,10 +363,10 @@ pub fn bereaved() {
     }
 }
 
-/// Ends the job. `text` is what people should read about it.
+/// Ends the job. `text` is the message for people.
 ///
-/// Nothing here waits for another thread before the launcher is told: a thread that reads standard input
-/// holds the lock of that stream for as long as it likes, and who flushes all streams waits for it.
+/// Nothing here waits for another thread before the launcher is told: a thread that reads standard input may
+/// hold the lock of that stream for ever, and flushing all streams would wait for it.
 pub fn abort(code: c_int, text: &str) -> ! {
     let status = if code & 0xff == 0 { 1 } else { code };
     let said = exit_output::say_if_ready(text);
@@ -375,7 +375,7 @@ pub fn abort(code: c_int, text: &str) -> ! {
     if let Some(runtime) = runtime() {
         runtime.launcher.abort(status, "");
     }
-    // From here on the launcher ends us if something does not go on.
+    // From here on the launcher ends us if something hangs.
     if !said {
         exit_output::say(text);
     }
@@ -387,7 +387,7 @@ pub fn abort(code: c_int, text: &str) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Says something to people without ending anything.
+/// Prints a message for people, without ending anything.
 pub fn warn(text: &str) {
     exit_output::say(text);
 }

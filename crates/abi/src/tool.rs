@@ -1,4 +1,5 @@
-//! The tool interface's objects (MPI 5.0, chapter 15): tables of what there is, and what programs hold of it.
+//! The tool interface's objects (MPI 5.0, chapter 15): tables of variables, categories and events, and the
+//! handles that programs hold.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,11 +7,11 @@
 //! | `settings` | control variables |
 //! | `categories`, `enumerations` | how both are grouped; names of values |
 //! | `handles` | a program's view of one variable; sessions |
-//! | `events`, `registrations` | kinds of events; who hears of them |
+//! | `events`, `registrations` | kinds of events; the callbacks that are called for them |
 //! | `page` | tests: the tables of `docs/tools.md` |
 //!
-//! The interface only returns codes, works before `MPI_Init` and after `MPI_Finalize`, and says nothing of the
-//! process that is not there: then all counters are zero.
+//! The interface only returns codes, works before `MPI_Init` and after `MPI_Finalize`, and outside of these
+//! all counters are zero.
 
 pub mod categories;
 pub mod enumerations;
@@ -78,7 +79,7 @@ pub fn row<'a, T>(rows: &'a [T], index: c_int, what: &str) -> Checked<&'a T> {
     })
 }
 
-/// The index of the row of a name.
+/// The index of the row with a name.
 pub fn index_of<'a>(
     mut names: impl Iterator<Item = &'a str>,
     name: &Optional<c_char>,
@@ -110,7 +111,7 @@ pub fn invalid(cause: &str) -> Fault {
     Fault::new(k::MPI_T_ERR_INVALID, cause)
 }
 
-/// Hands out a text: as much as fits the length that the caller gives, which becomes the length needed, with the zero
+/// Hands out a text: as much as fits into the caller's length, which is then set to the needed length, with the zero
 /// (MPI 5.0, section 15.3.3).
 pub fn hand_out(text: &str, into: &Optional<c_char>, length: &mut Optional<c_int>) {
     let Some(given) = length.get() else { return };
@@ -118,7 +119,7 @@ pub fn hand_out(text: &str, into: &Optional<c_char>, length: &mut Optional<c_int
         && let Ok(capacity) = usize::try_from(given)
         && capacity > 0
     {
-        // SAFETY: the caller has room for as many characters as it says.
+        // SAFETY: the caller has room for the number of characters that it gives.
         unsafe { crate::args::TextOut::new(address) }.set(text, capacity);
     }
     length.set(text.len() as c_int + 1);

@@ -1,5 +1,5 @@
-//! What a wrong call says and how the job ends, seen from outside: class as exit code, and a block that
-//! names the call, the argument, what was expected, what was found, and a remedy.
+//! Messages of wrong calls and the end of the job, seen from outside: the class as exit code, and a block
+//! that names the call, the argument, what was expected, what was found, and a remedy.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn build_folder() -> PathBuf {
 fn program(name: &str) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let build = build_folder();
-    // A folder with the name that programs ask for.
+    // A folder with the library under the name with which programs are linked.
     let folder = build
         .join("faults-test")
         .join(format!("{name}-{}", std::process::id()));
@@ -48,7 +48,7 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Case, exit code, words that the block must have.
+/// Case, exit code, words that the block must contain.
 const CASES: [(u32, i32, &[&str]); 18] = [
     (1, 16, &["MPI_Comm_rank", "not initialised", "MPI_Init"]),
     (

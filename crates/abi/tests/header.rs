@@ -1,4 +1,4 @@
-//! `mpi.h` and the exported symbols, as compilers and linkers see them.
+//! `mpi.h` and the exported symbols, seen by compilers and linkers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +33,7 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// Compiles `source` with these arguments; panics with what the compiler says.
+/// Compiles `source` with these arguments; panics with the compiler's messages.
 fn compile(compiler: &str, arguments: &[&str], source: &Path) {
     let output = Command::new(compiler)
         .args(arguments)
@@ -48,7 +48,7 @@ fn compile(compiler: &str, arguments: &[&str], source: &Path) {
     );
 }
 
-/// The header without what each library has as it likes, which stands at the end: Fortran's handles, and MPI 1.
+/// The header without the library-specific part at its end: Fortran's handles, and MPI 1.
 fn of_the_abi(header: &str) -> &str {
     let (part, _) = header
         .split_once("/* Handles of Fortran")
@@ -73,7 +73,7 @@ fn is_function(name: &str) -> bool {
     name.starts_with("MPI_") || name.starts_with("MPIX_")
 }
 
-/// Names of functions that a prototype or a symbol table speaks of.
+/// Names of functions in a prototype or a symbol table.
 fn name(prototype: &str) -> &str {
     let head = prototype.split('(').next().unwrap_or_default();
     head.rsplit([' ', '*']).next().unwrap_or_default()
@@ -130,7 +130,8 @@ fn c_and_cxx_accept_the_header() {
     }
 }
 
-/// What FFTW, SCOTCH and the crate `mpi` use of the Fortran side, and programs older than MPI 3.
+/// The parts of the Fortran side that FFTW, SCOTCH and the crate `mpi` use, and those of programs older than
+/// MPI 3.
 const CONVERSIONS: &str = r#"
 #include <mpi.h>
 #define BOTH(Kind, Handle) \
@@ -267,7 +268,7 @@ fn all_functions_are_declared_and_exported() {
         2 * (664 + 10),
         "the ABI has 664 functions under two names each"
     );
-    // Beside this program: a whole build puts it one folder up as well, a test run need not.
+    // Beside this program: a whole build also puts it one folder up, a test run may not.
     let library = build_folder().join("deps/libmpi_abi.so");
     let output = Command::new("nm")
         .args(["-D", "--defined-only"])

@@ -1,40 +1,41 @@
-//! Admission: users of something that its owner may take back while they are inside.
+//! Admission: controls who uses a thing that its owner may take back while users are inside.
 //!
 //! ```text
 //!   Admission (one for each thing)
 //!     63 … 25     24 … 17  16    15      14    13    12 … 0
 //!     generation  tags     void  closed  once  live  users
 //!
-//!   Presence (one for each user)      the place where it is, or is about to be; 0: nowhere
+//!   Presence (one for each user)      the place where the user is, or is about to be; 0: nowhere
 //!
 //!   user                                       owner
 //!   presence = place                           open: generation, tags, live
 //!   live → users + 1      (one swap)           close: closed, not live
-//!   uses it                                    waits while users > 0 and somebody who lives is present
+//!   uses it                                    waits while users > 0 and a living user is present
 //!   users - 1, was it void? (one subtraction)  or gives up: void, and does not wait
 //!   presence = nowhere
 //! ```
 //!
-//! The state is one word. Entering is a compare-and-swap of it that fails for another generation, so that
-//! whatever was read beside it belongs to the generation that was entered; if the thing is for one use, the same
-//! swap takes `live` away.
+//! The state is one word. Entering is a compare-and-swap of it that fails for another generation, so that what
+//! was read beside it belongs to the generation that was entered; if the thing is for one use, the same swap
+//! clears `live`.
 //!
-//! # Who is inside
-//! The number of users does not say who they are. A user is in one place at a time and says in which before it
-//! enters and until it has left, so the owner, once it has closed, finds each that is inside by looking at their
-//! presences. What a presence says may be too much (its user has not entered yet, or has left just now), never
-//! too little. A user that has died stays in the count for ever; who knows of the death leaves its presence out.
-//! When nobody who lives is present, nobody will touch the state any more, and the owner may open it again.
+//! # Which users are inside
+//! The number of users does not say who they are. A user is in one place at a time, and its presence names that
+//! place from before it enters until it has left. So the owner, once it has closed, finds each user that is
+//! inside by reading the presences. A presence may claim too much (its user has not entered yet, or has just
+//! left), never too little. A user that has died stays in the count for ever; an owner that knows of the death
+//! ignores its presence. When no living user is present, nobody will touch the state any more, and the owner may
+//! open it again.
 //!
 //! # What the owner may rely on
-//! * After [`close`](Admission::close) nobody enters, and nothing that a user does makes it live again.
-//! * When `users` is 0, or nobody who lives is present, all that users did has happened before.
+//! * After [`close`](Admission::close) nobody enters, and no action of a user makes it live again.
+//! * When `users` is 0, or no living user is present, everything that users did happened before.
 //! * After [`void`](Admission::void) each user still inside is told so when it leaves ([`Left::Void`]). A user that was
-//!   told [`Left::Valid`] had done all before. So a reader that was stopped for long finds out that it must not
-//!   trust what it has read. It cannot be kept from going on: a writer must be waited for.
+//!   told [`Left::Valid`] had finished before. So a reader that was stopped for a long time finds out that it must not
+//!   trust what it has read. A user cannot be stopped: a writer must be waited for.
 //!
 //! # Ordering
-//! SYNC admission.open: the state is stored with Release after what lies beside it, loaded with Acquire.
+//! SYNC admission.open: the state is stored with Release after the data beside it, loaded with Acquire.
 //! SYNC admission.enter: a user enters with Release after its presence; the owner that closes, or looks at the
 //! number of users, acquires it. SYNC admission.leave: a user subtracts with Release after its last access; the
 //! owner acquires it by the number of users, by the presence that is stored after it, or by making it void.
@@ -55,10 +56,10 @@ pub const GENERATIONS: u64 = 1 << (64 - GENERATION);
 /// Users that can be inside at a time.
 pub const MOST_USERS: u64 = USERS;
 
-/// Rounds of a user that fails because others come and go; so many in a row are no accident.
+/// Rounds in which a user fails because others come and go; this many in a row are not an accident.
 const ROUNDS: u32 = if cfg!(loom) { 4 } else { 10_000 };
 
-/// Where one user is. All zeros: nowhere.
+/// The place of one user. All zeros: nowhere.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Presence {
@@ -66,8 +67,8 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// The place that its user has entered, is about to enter, or has left just now; 0 for none. To be asked
-    /// after [`Admission::close`] of that place.
+    /// The place that its user has entered, is about to enter, or has just left; 0 for none. To be read after
+    /// [`Admission::close`] of that place.
     pub fn place(&self) -> u64 {
         // SYNC admission.leave.
         self.place.load(Ordering::Acquire)
@@ -81,26 +82,26 @@ pub struct Admission {
     state: AtomicU64,
 }
 
-/// Why a user did not get in.
+/// Why a user was not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused<E> {
     /// Closed, used up, or of another generation.
     NotLive,
-    /// What was found beside the state does not permit it.
+    /// The data beside the state do not permit it.
     Check(E),
 }
 
-/// Whether a visit was one to the end.
+/// Whether a visit was valid to its end.
 #[must_use = "what was read in a void visit must not be used"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// The owner has waited for it, or had no need to.
+    /// The owner has waited for it, or did not need to.
     Valid,
-    /// The owner has given up waiting before.
+    /// The owner stopped waiting before it ended.
     Void,
 }
 
-/// A user that is inside. It has to leave by one of the two ways; dropping it does not.
+/// A user that is inside. It must leave in one of the two ways; dropping it does not leave.
 #[must_use = "who does not leave stays inside"]
 #[derive(Debug)]
 pub struct Visit<'a> {
@@ -112,12 +113,12 @@ impl Visit<'_> {
     /// Leaves.
     #[inline]
     pub fn leave(self) -> Left {
-        // Release: SYNC admission.leave. Acquire: what the owner did before it made this void.
+        // Release: SYNC admission.leave. Acquire: pairs with what the owner did before it made this void.
         let before = self.admission.state.fetch_sub(1, Ordering::AcqRel);
         self.end(before)
     }
 
-    /// Leaves without having used it: what is for one use is live again, unless it was closed.
+    /// Leaves without having used it: a thing for one use is live again, unless it was closed.
     #[cold]
     pub fn give_back(self) -> Left {
         // Release and Acquire as in `leave`.
@@ -155,8 +156,8 @@ fn update(word: &AtomicU64, order: Ordering, next: impl Fn(u64) -> u64) -> u64 {
 }
 
 impl Admission {
-    /// A user enters `place`, if it is live and of that generation. `check` looks at the tags and at what lies beside
-    /// the state; what it answers holds if the visit is given.
+    /// A user enters `place`, if it is live and of that generation. `check` examines the tags and the data beside the
+    /// state; its result holds if the visit is granted.
     ///
     /// # Errors
     /// [`Refused`]; then the user is nowhere.
@@ -208,8 +209,8 @@ impl Admission {
         Err(refused)
     }
 
-    /// The owner opens it under a generation of its own, for one use or many. Only while nobody is inside, see the
-    /// module page; what users inside a former generation left in the count is forgotten.
+    /// The owner opens it under a generation of its own, for one use or many. Only while nobody is inside (see the
+    /// module page); counts left by users of a former generation are forgotten.
     pub fn open(&self, generation: u64, once: bool, tags: u8) {
         debug_assert!(generation < GENERATIONS);
         let once = if once { ONCE } else { 0 };
@@ -218,7 +219,8 @@ impl Admission {
         self.state.store(state, Ordering::Release);
     }
 
-    /// The owner closes it for good. True if it was live: not closed, and not used up.
+    /// The owner closes it for good: this generation does not become live again. True if it was live: not
+    /// closed, and not used up.
     pub fn close(&self) -> bool {
         // Acquire: SYNC admission.enter.
         update(&self.state, Ordering::AcqRel, |state| {
@@ -227,10 +229,10 @@ impl Admission {
             != 0
     }
 
-    /// The owner, which has closed it, does not wait for those inside any more.
+    /// The owner, which has closed it, no longer waits for those inside.
     pub fn void(&self) {
-        // Acquire: SYNC admission.leave, of those that have left before. Release: so that who is told has
-        // nothing of what comes after behind it.
+        // Acquire: SYNC admission.leave, of those that have left before. Release: pairs with the Acquire in
+        // `leave` of a user that is told.
         self.state.fetch_or(VOID, Ordering::AcqRel);
     }
 
@@ -239,7 +241,7 @@ impl Admission {
         self.state.load(Ordering::Acquire) & LIVE != 0
     }
 
-    /// The owner takes the one use of it for itself. False if it is gone.
+    /// The owner takes the single use for itself. False if it is gone.
     pub fn take(&self) -> bool {
         self.state.fetch_and(!LIVE, Ordering::AcqRel) & LIVE != 0
     }
@@ -324,7 +326,7 @@ mod tests {
     fn as_many_as_fit_are_counted_and_no_more() {
         let (admission, presence) = (Admission::default(), Presence::default());
         admission.open(1, false, 0);
-        // Miri sees the last of them only.
+        // Miri runs only the last of them.
         let before = if cfg!(miri) { MOST_USERS - 60 } else { 0 };
         admission.state.fetch_add(before, Ordering::Relaxed);
         for _ in before..MOST_USERS {
@@ -348,7 +350,7 @@ mod models {
 
     const PLACE: u64 = 7;
 
-    /// What the owner lends, and how it is guarded.
+    /// The lent memory, and its guard.
     struct Lent {
         admission: Admission,
         presence: [Presence; 2],
@@ -380,7 +382,7 @@ mod models {
         entered.ok().map(|(visit, ())| visit)
     }
 
-    /// Waits as an owner does: for those of `living` that are present.
+    /// Waits like an owner: for users in `living` that are present.
     fn wait(lent: &Lent, living: &[usize]) {
         while lent.admission.users() > 0
             && living
@@ -397,7 +399,7 @@ mod models {
         builder.check(model);
     }
 
-    /// A writer that lives is waited for, though another one has died inside, or on its way in or out.
+    /// A living writer is waited for, though another one has died inside, or on its way in or out.
     fn a_writer_is_waited_for(dead_gets: u32) {
         check(move || {
             let lent = lent(false);
@@ -427,9 +429,9 @@ mod models {
             };
             lent.admission.close();
             wait(&lent, &[0]);
-            // SAFETY: nobody who lives is inside.
+            // SAFETY: no living user is inside.
             lent.memory.with_mut(|memory| unsafe { *memory += 10 });
-            // Its next generation is not disturbed by whoever left the former one.
+            // Users that leave the former generation do not disturb the next one.
             lent.admission.open(2, false, 0);
             writer.join().unwrap();
             assert_eq!(lent.admission.users(), 0);
@@ -447,7 +449,7 @@ mod models {
         a_writer_is_waited_for(1);
     }
 
-    /// What a reader was not waited for to read, it is told not to trust.
+    /// A reader that was not waited for is told not to trust what it has read.
     #[test]
     fn a_reader_that_is_given_up_knows() {
         check(|| {
@@ -470,7 +472,7 @@ mod models {
         });
     }
 
-    /// What is given back after it was closed stays closed.
+    /// A thing given back after it was closed stays closed.
     #[test]
     fn giving_back_does_not_open_what_was_closed() {
         check(|| {
@@ -491,7 +493,7 @@ mod models {
         });
     }
 
-    /// One use is given to one, whoever comes.
+    /// A single use is given to exactly one user.
     #[test]
     fn one_use_is_given_to_one() {
         check(|| {
@@ -512,7 +514,7 @@ mod models {
                 _ = visit.leave();
             }
             other.join().unwrap();
-            // `compare_exchange_weak` may fail for nothing: then nobody has had it.
+            // `compare_exchange_weak` may fail spuriously: then nobody has had it.
             // SAFETY: all have ended.
             assert!(lent.memory.with(|memory| unsafe { *memory }) <= 1);
         });

@@ -7,37 +7,37 @@
 //! ```
 //!
 //! A member *arrives* at one epoch after the other. What it has to tell in an epoch it writes beside its stamp before it
-//! arrives; the others read it once they see the stamp. A row is used again after [`ROWS`] epochs, so a member may go on
-//! before others have come, but only so far; what stands beside may have fewer rows.
+//! arrives; the others read it once they see the stamp. A row is reused after [`ROWS`] epochs, so a member may run ahead
+//! of others, but only that far; the data beside the stamps may have fewer rows.
 //!
 //! # Who may touch what
-//! A member writes its own stamps, and what stands beside them, and nothing else. Everybody reads all.
+//! A member writes only its own stamps and the data beside them. Everybody reads everything.
 //!
-//! # Why nothing is overwritten that is still read
-//! Who arrives at epoch `e + 1` has read all that it will ever read of epoch `e`: epochs are used one after the other. A
-//! member writes to the row of `e` again for epoch `e + ROWS`, and only if it [has room](Arrivals::has_room): all have
-//! arrived at `e + 1`. Its look at their stamps acquires what they released (SYNC arrivals.stamp), their reads included.
+//! # Why nothing that is still read is overwritten
+//! A member that arrives at epoch `e + 1` has read everything that it will ever read of epoch `e`: epochs are used one
+//! after the other. A member writes to the row of `e` again for epoch `e + ROWS`, and only if it [has
+//! room](Arrivals::has_room): all have arrived at `e + 1`. Its look at their stamps acquires what they released
+//! (SYNC arrivals.stamp), their reads included.
 //!
-//! # Why somebody is last
-//! Where it matters who is last, [`fence`](Arrivals::fence) stands between a stamp and the look at those of others. Of several that arrive at a time the one
-//! whose fence is last in the order of fences sees the stamps of all others. So at least one [sees all](Arrivals::have_all)
-//! by its first look, and can wake those who sleep; who sleeps has announced it, fenced, and looked once more, as
-//! [`fence`](mod@crate::fence) says.
+//! # Why one member sees all others
+//! If it matters who is last, a [`fence`](Arrivals::fence) separates a member's stamp from its look at the stamps of others. Of members that arrive
+//! at the same time, the one whose fence is last in the order of fences sees all stamps. So at least one [sees all](Arrivals::have_all) at its first
+//! look, and can wake sleepers; a sleeper has announced itself, fenced, and looked once more, as [`fence`](mod@crate::fence) says.
 //!
 //! # Trust
 //! Stamps of others may hold anything. One that is too large makes its owner's data count as written when they are not;
-//! they are as little trusted as the stamp.
+//! the data are trusted as little as the stamp.
 
 use crate::{AtomicU64, FenceMode, Ordering};
 
-/// Epochs that may be under way at a time. At most so many a member is ahead of another.
+/// Epochs that may be under way at a time: the most that a member can be ahead of another.
 #[cfg(not(loom))]
 pub const ROWS: usize = 32;
-/// Few, so that models come to the end of them.
+/// Few, so that models reuse rows.
 #[cfg(loom)]
 pub const ROWS: usize = 2;
 
-/// Where the stamps are.
+/// Access to the stamps.
 pub trait Stamps {
     /// The stamp of a member (less than the number of members) in a row (less than [`ROWS`]). At first it is 0.
     fn stamp(&self, row: usize, member: usize) -> &AtomicU64;
@@ -50,21 +50,21 @@ pub fn row(epoch: u64) -> usize {
     (epoch % ROWS as u64) as usize
 }
 
-/// Arrivals as one member sees them. See the [module page](self).
+/// Arrivals seen by one member. See the [module page](self).
 #[derive(Debug)]
 pub struct Arrivals {
     members: usize,
     me: usize,
     /// The epoch that this member has arrived at; 0 before the first.
     epoch: u64,
-    /// All have arrived at this one, as far as was seen.
+    /// The last epoch at which all were seen to have arrived.
     complete: u64,
-    /// So many members, from the first on, were seen to have arrived at `epoch`.
+    /// How many members, counted from the first, were seen to have arrived at `epoch`.
     seen: usize,
 }
 
 impl Arrivals {
-    /// Those of a group of so many, as member `me` sees them, before the first epoch.
+    /// The arrivals of a group of `members`, seen by member `me`, before the first epoch.
     #[must_use]
     pub fn new(members: usize, me: usize) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Arrivals {
         }
     }
 
-    /// How many members.
+    /// How many members there are.
     #[inline]
     #[must_use]
     pub fn members(&self) -> usize {
@@ -97,15 +97,15 @@ impl Arrivals {
         self.epoch
     }
 
-    /// Whether this member may write for the next epoch, and arrive at it, where what it writes has `rows` rows: at least
-    /// 2, at most [`ROWS`].
+    /// Whether this member may write for the next epoch, and arrive at it, if its data have `rows` rows: at least 2, at
+    /// most [`ROWS`].
     #[inline]
     pub fn has_room(&mut self, stamps: &impl Stamps, rows: usize) -> bool {
         let needed = self.needed(rows);
         self.complete >= needed || self.look_for_room(stamps, needed)
     }
 
-    /// Whether it is not for this member that there is no room.
+    /// Whether this member does not block the room.
     #[must_use]
     pub fn leaves_room(&self, stamps: &impl Stamps, rows: usize, member: usize) -> bool {
         Self::came(stamps, self.needed(rows), member)
@@ -117,7 +117,7 @@ impl Arrivals {
         (self.epoch + 2).saturating_sub(rows as u64)
     }
 
-    /// Looks further than is needed first: who is ahead so need not look each time.
+    /// First looks further than needed, so that a member that is ahead need not look each time.
     #[cold]
     fn look_for_room(&mut self, stamps: &impl Stamps, needed: u64) -> bool {
         let far = needed.midpoint(self.epoch).max(needed);
@@ -137,7 +137,8 @@ impl Arrivals {
         stamps.stamp(row(epoch), member).load(Ordering::Acquire) >= epoch
     }
 
-    /// Arrives at the next epoch, for which there is room: what was written before is there for who sees it.
+    /// Arrives at the next epoch, for which there is room: what was written before is visible to members that
+    /// see the stamp.
     #[inline]
     pub fn arrive(&mut self, stamps: &impl Stamps) {
         self.epoch += 1;
@@ -147,7 +148,8 @@ impl Arrivals {
         stamp.store(self.epoch, Ordering::Release);
     }
 
-    /// Whether a member has arrived at the next epoch, and so waits for this one there: by its stamp in the row of that.
+    /// Whether a member has arrived at the next epoch, and so waits there for this one; `stamp` is its stamp
+    /// in that epoch's row.
     #[inline]
     #[must_use]
     pub fn is_ahead(&self, stamp: &AtomicU64) -> bool {
@@ -155,8 +157,8 @@ impl Arrivals {
         stamp.load(Ordering::Acquire) > self.epoch
     }
 
-    /// Arrives at the next epoch, in whose row this member has this stamp. All others [have arrived](Self::is_ahead) there, so
-    /// there is room for it.
+    /// Arrives at the next epoch; `stamp` is this member's stamp in that epoch's row. All others [have
+    /// arrived](Self::is_ahead) there, so there is room for it.
     #[inline]
     pub fn arrive_last(&mut self, stamp: &AtomicU64) {
         self.epoch += 1;
@@ -166,7 +168,7 @@ impl Arrivals {
         stamp.store(self.epoch, Ordering::Release);
     }
 
-    /// After arriving, before a look at who else has that is to find out who is the last.
+    /// The fence after arriving, before the look that decides who is the last.
     #[inline]
     pub fn fence(&self) {
         FenceMode::Symmetric.light();
@@ -179,7 +181,7 @@ impl Arrivals {
         Self::came(stamps, self.epoch, member)
     }
 
-    /// How many members, from the first on, have arrived at this epoch.
+    /// How many members, counted from the first, have arrived at this epoch.
     #[inline]
     pub fn have_from_first(&mut self, stamps: &impl Stamps) -> usize {
         while self.seen < self.members && Self::came(stamps, self.epoch, self.seen) {
@@ -364,8 +366,8 @@ mod tests {
             });
         }
 
-        /// Two arrive at a time; whoever sees all wakes the third, who has arrived before and sleeps. A wake-up that
-        /// nobody gives is a deadlock, which loom reports.
+        /// Two arrive at a time; the thread that sees all wakes the third, who has arrived before and sleeps. A
+        /// wake-up that nobody gives is a deadlock, which loom reports.
         #[test]
         fn the_last_wakes_who_sleeps() {
             let mut builder = loom::model::Builder::new();

@@ -1,18 +1,18 @@
-//! Biased mutex, which costs its first user next to nothing: as long as one thread alone takes it, taking and
-//! releasing are plain stores and loads. The second thread that comes pays once, for all.
+//! Biased mutex: it costs its first user next to nothing. As long as one thread alone takes it, taking and
+//! releasing are plain stores and loads. The second thread pays once, for all.
 //!
 //! ```text
-//!   owner     who took it first: its mark; never changes
+//!   owner     mark of the thread that took it first; never changes
 //!   at hand   the same mark while the owner is not inside, 0 while it is (written by the owner alone)
-//!   revoked   the bias is over: everybody, the owner too, goes through `lock`
-//!   asking    somebody waits for the owner to come out
-//!   holder    who is inside by `lock`; 0 if nobody
-//!   shared    another one than the owner has taken it, and not on its behalf
+//!   revoked   the bias is over: all threads, even the owner, take `lock`
+//!   asking    somebody waits for the owner to leave
+//!   holder    the thread that is inside by `lock`; 0 if none
+//!   shared    another thread than the owner has taken it, and not on its behalf
 //! ```
 //!
 //! # Who may touch the value
 //! * Not revoked: the owner, while it is inside.
-//! * Revoked: whoever holds `lock`, and the revoker saw the owner outside once after revoking.
+//! * Revoked: the holder of `lock`; the revoker saw the owner outside once after revoking.
 //!
 //! # Why the two do not meet
 //! The owner stores `at_hand = 0`, passes the light fence, and loads `revoked`; the revoker stores
@@ -21,16 +21,17 @@
 //! revoker that finds it inside waits until it is not. What the owner did inside happens before it stores
 //! its mark in `at_hand` again (Release), which the revoker loads (Acquire): SYNC biased.inside.
 //!
-//! With [`FenceMode::Symmetric`] the light fence is a full one and costs what a compare-and-swap does;
-//! it is right all the same. The mark says which of the two it is, so that who compares it with its own need not ask.
+//! With [`FenceMode::Symmetric`] the light fence is a full one and costs as much as a compare-and-swap; it is still
+//! correct. The mark includes the mode, so that a thread that compares it with its own need not check the mode.
 //!
-//! # Twice by one thread
-//! A thread that is inside and takes it again would have the value twice, or wait for itself. It is refused: the
-//! owner does not find it at hand, anybody else its own number in `holder`. Only the thread itself writes its
-//! number there, and takes it away before it lets go, so what it reads of itself is exact.
+//! # Taking it twice
+//! A thread that is inside and takes it again would have the value twice, or wait for itself. This is refused:
+//! the owner does not find its mark in `at_hand`, any other thread finds its own number in `holder`. Only the
+//! thread itself writes its number there, and removes it before it releases, so what it reads about itself is
+//! exact.
 //!
-//! # Who is who
-//! A thread is known by the address of its thread block. A later thread may get the same address after
+//! # Identity of threads
+//! A thread is identified by the address of its thread block. A later thread may get the same address after
 //! the first has ended; it is the owner then, and what the first did happened before it began.
 
 use core::ops::{Deref, DerefMut};
@@ -57,7 +58,7 @@ unsafe impl<T: Send> Send for Biased<T> {}
 // SAFETY: as above: sharing hands the value from thread to thread, never to two at once.
 unsafe impl<T: Send> Sync for Biased<T> {}
 
-/// The right to the value, until dropped.
+/// Access to the value, until dropped.
 #[must_use = "a guard that is dropped at once protects nothing"]
 #[derive(Debug)]
 pub struct Guard<'a, T, K: Kernel> {
@@ -85,14 +86,14 @@ impl<T> Biased<T> {
         }
     }
 
-    /// Takes it, asleep while another holds it for long.
+    /// Takes it; sleeps while another holds it for long.
     ///
     /// # Panics
     /// If the calling thread holds it already.
     #[inline]
     pub fn lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
         if self.revoked.load(Ordering::Relaxed) != 0 {
-            // Whoever revoked held the lock until the owner was out, so holding it now is enough.
+            // The revoker held the lock until the owner was out, so holding it now is enough.
             let held = match self.lock.try_lock(kernel) {
                 Some(held) => held,
                 None => self.wait_for_lock(kernel),
@@ -114,30 +115,30 @@ impl<T> Biased<T> {
         guard
     }
 
-    /// Takes it for what its owner has begun and would do itself if it came to it: the owner stays the only one who
+    /// Takes it for work that its owner has begun and would do itself: the owner still counts as the only one that
     /// [uses](Guard::is_used_by_owner_alone) it. For a thread that does not hold it.
     #[cold]
     pub fn lock_on_behalf<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
         self.lock_slowly(kernel)
     }
 
-    /// The calling thread is inside, and not on behalf of another one.
+    /// Notes that the calling thread is inside, and not on behalf of another one.
     #[inline]
     fn note_user(&self) {
         if self.owner.load(Ordering::Relaxed) != self.mark_of(this_thread()) {
-            // Relaxed: written and read by who is inside.
+            // Relaxed: written and read only inside.
             self.shared.store(1, Ordering::Relaxed);
         }
     }
 
-    /// What the owner is known by, if it is that thread.
+    /// The mark of the owner, if it is that thread.
     #[inline(always)]
     fn mark_of(&self, thread: usize) -> usize {
         // Addresses of thread blocks are even.
         thread | usize::from(self.mode == FenceMode::Symmetric)
     }
 
-    /// The owner, which has it at hand, goes inside, unless the bias is over.
+    /// The owner, which has it at hand, enters, unless the bias is over.
     #[inline(always)]
     fn enter(&self, mark: usize, mode: FenceMode) -> bool {
         self.at_hand.store(0, Ordering::Relaxed);
@@ -150,7 +151,7 @@ impl<T> Biased<T> {
         entered
     }
 
-    /// The owner goes out.
+    /// The owner leaves.
     #[inline(always)]
     fn leave(&self) {
         let mark = self.owner.load(Ordering::Relaxed);
@@ -158,13 +159,13 @@ impl<T> Biased<T> {
         self.at_hand.store(mark, Ordering::Release);
     }
 
-    /// Takes it by the bias, if that is the calling thread's and it is not inside.
+    /// Takes it by the bias, if the calling thread is the owner and is not inside.
     #[inline]
     pub fn try_by_bias(&self) -> Option<ByBias<'_, T>> {
         self.try_as(self.mark_of(this_thread()), self.mode)
     }
 
-    /// The same in the fewest instructions, and with [`FenceMode::Asymmetric`] alone.
+    /// The same in the fewest instructions, only for [`FenceMode::Asymmetric`].
     #[inline]
     pub fn try_by_asymmetric_bias(&self) -> Option<ByBias<'_, T>> {
         self.try_as(this_thread(), FenceMode::Asymmetric)
@@ -185,13 +186,14 @@ impl<T> Biased<T> {
         if self.revoked.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        // Whoever revoked held the lock until the owner was out, so holding it now is enough.
+        // The revoker held the lock until the owner was out, so holding it now is enough.
         let held = self.lock.try_lock(kernel)?;
         self.note_user();
         Some(self.guard(Some(held)))
     }
 
-    /// Does `meanwhile`, in which the caller waits for what others do with it and lets them run: see [`Lock::give_way`].
+    /// Runs `meanwhile`, in which the caller waits for what others do with it and lets them run: see
+    /// [`Lock::give_way`].
     pub fn give_way<R>(&self, meanwhile: impl FnOnce() -> R) -> R {
         self.lock.give_way(meanwhile)
     }
@@ -240,7 +242,7 @@ impl<T> Biased<T> {
             .owner
             .compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed);
         if first.is_ok() {
-            // Who revokes before this waits for it.
+            // A revoker that comes before this waits for it.
             self.at_hand.store(mark, Ordering::Release);
             return self.lock(kernel);
         }
@@ -250,7 +252,7 @@ impl<T> Biased<T> {
             self.asking.store(1, Ordering::Relaxed);
             self.revoked.store(1, Ordering::Release);
             self.mode.heavy(kernel);
-            // Acquire: SYNC biased.inside. Once in the life of the lock; the owner is told by `asking`.
+            // Acquire: SYNC biased.inside. Once in the life of the lock; `asking` tells the owner.
             while self.at_hand.load(Ordering::Acquire) == 0 {
                 yield_now();
             }
@@ -260,7 +262,7 @@ impl<T> Biased<T> {
     }
 }
 
-/// The right to the value of who is inside by the bias, until dropped: a [`Guard`] that need not ask how it got there.
+/// Access to the value by the bias, until dropped: a [`Guard`] that need not check how it was taken.
 #[must_use = "a guard that is dropped at once protects nothing"]
 #[derive(Debug)]
 pub struct ByBias<'a, T> {
@@ -305,21 +307,22 @@ impl<T> DerefMut for ByBias<'_, T> {
 }
 
 impl<'a, T, K: Kernel> Guard<'a, T, K> {
-    /// Whether others wait: time to come to an end, or to drop the guard and take it again.
+    /// Whether others wait: time to finish, or to drop the guard and take it again.
     #[inline]
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.biased.is_contended()
     }
 
-    /// Whether another one's turn is due, and it waits for a place where nothing is half done.
+    /// Whether another thread's turn is due, and it waits for a point where nothing is half done.
     #[inline]
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.held.as_ref().is_some_and(Held::is_due)
     }
 
-    /// Lets go of it where nothing is half done: see [`Guard::pass_on`](crate::lock::Guard::pass_on).
+    /// Releases it at a point where nothing is half done: see
+    /// [`Guard::pass_on`](crate::lock::Guard::pass_on).
     #[cold]
     pub fn pass_on(mut self) {
         if let Some(held) = self.held.take() {
@@ -330,13 +333,13 @@ impl<'a, T, K: Kernel> Guard<'a, T, K> {
         }
     }
 
-    /// Whether one thread alone has ever taken it for itself.
+    /// Whether only one thread has ever taken it for itself.
     #[must_use]
     pub fn is_used_by_owner_alone(&self) -> bool {
         self.biased.shared.load(Ordering::Relaxed) == 0
     }
 
-    /// If others wait, lets one of them have it, and takes it again after: see
+    /// If others wait, lets one of them have it, and takes it again afterwards: see
     /// [`Guard::hand_over`](crate::lock::Guard::hand_over).
     pub fn hand_over(mut self, kernel: &'a K) -> Self {
         let biased = self.biased;
@@ -358,7 +361,7 @@ impl<T, K: Kernel> Drop for Guard<'_, T, K> {
         if self.held.is_none() {
             self.biased.leave();
         } else {
-            // Before the lock itself is let go of, by the drop of the field.
+            // Before the lock itself is released, by the drop of the field.
             self.biased.holder.store(0, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,4 @@
-//! Two-level bit set: small numbers that many may add and one (or more) take out.
+//! Two-level bit set: a set of small numbers, which many threads add and one (or more) take out.
 //!
 //! ```text
 //!   summary   0 0 1 0 … 1      bit w: word w may hold something
@@ -10,25 +10,25 @@
 //! once. Taking finds the lowest by counting zeros, in the summary and then in the word.
 //!
 //! # Who may touch what
-//! Anybody adds; anybody takes. In shared memory ([`Bits`] over foreign words) a hostile peer may set
-//! what it wants: numbers beyond the length are dropped, and each call looks at each word at most
-//! once, so nothing is believed.
+//! Anybody adds; anybody takes. In shared memory ([`Bits`] over foreign words) a hostile peer may set any
+//! bits: numbers beyond the length are dropped, and each call reads each word at most once, so nothing is
+//! trusted.
 //!
 //! # Ordering
-//! SYNC bits.add: the OR releases what its caller wrote before; the taking of the bit acquires it.
+//! SYNC bits.add: the OR releases what its caller wrote before; taking the bit acquires it.
 //!
 //! # Why no bit is lost
-//! A taker clears the summary bit *before* it empties the word. An adder sets the word before the
-//! summary, and sets the summary only if it found the word empty. If its OR comes before the emptying
-//! the taker gets the bit; if after, it found the word empty and sets the summary bit after the
-//! taker cleared it. A taker that leaves bits in a word sets the summary bit again itself. A summary
-//! bit over an empty word is harmless. Two takers never get the same bit, but one may find nothing
-//! while the other is about to take or put back.
+//! A taker clears the summary bit *before* it empties the word. An adder sets the word before the summary,
+//! and sets the summary only if it found the word empty. If its OR comes before the emptying, the taker gets
+//! the bit. If it comes after, the adder found the word empty and sets the summary bit after the taker
+//! cleared it. A taker that leaves bits in a word sets the summary bit again itself. A summary bit over an
+//! empty word is harmless. Two takers never get the same bit, but one may find nothing while the other is
+//! about to take or put back.
 //!
 //! # When an adder ends in the middle
-//! An adder in shared memory may be killed between the word and the summary. Then nobody marks the word:
-//! the dead does not, and the others find that it was not empty. Whoever learns of such an end calls
-//! [`Bits::mark_all`]. A taker that ends in the middle has emptied what was its own to take.
+//! An adder in shared memory may be killed between the word and the summary. Then nobody marks the word: the
+//! dead adder does not, and others find that it was not empty. A process that learns of such a death calls
+//! [`Bits::mark_all`]. A taker that ends in the middle has only removed bits that it was entitled to take.
 
 use crate::{AtomicU64, Ordering};
 
@@ -96,8 +96,8 @@ impl<'a> Bits<'a> {
         before & bit == 0
     }
 
-    /// As [`set`](Self::set), for a set that is itself a word of a larger one: true if the group of
-    /// 4096 numbers around this one was empty, so that somebody has to be told of the group.
+    /// As [`set`](Self::set), for a set that is itself a word of a larger one: true if the group of 4096
+    /// numbers around this one was empty, so that the group must be announced.
     #[inline]
     pub fn set_in_group(&self, number: usize) -> bool {
         if number >= self.length {
@@ -149,8 +149,8 @@ impl<'a> Bits<'a> {
         None
     }
 
-    /// Takes everything, in rising order, and hands each number to `visit`. Numbers that are added
-    /// meanwhile may or may not be among them. Answers how many there were.
+    /// Takes everything, in rising order, and hands each number to `visit`. Numbers added during the call may
+    /// or may not be among them. Returns how many there were.
     #[inline]
     pub fn take_all(&self, mut visit: impl FnMut(usize)) -> usize {
         let mut count = 0;
@@ -181,12 +181,12 @@ impl<'a> Bits<'a> {
     }
 
     /// Marks all words, so that the next taker looks at each: for when an adder may have ended between
-    /// setting a word and marking it. Costs a futile look for each word that is empty.
+    /// setting a word and marking it. Costs a futile look at each empty word.
     #[cold]
     pub fn mark_all(&self) {
         for (group, summary) in self.summaries.iter().enumerate() {
             let words = (self.words.len() - group * WORD).min(WORD);
-            // Release: SYNC bits.mark. What the dead had set is seen by whoever knows of the death.
+            // Release: SYNC bits.mark. A process that knows of the death sees what the dead one had set.
             summary.fetch_or(u64::MAX >> (WORD - words), Ordering::AcqRel);
         }
     }
@@ -206,7 +206,7 @@ impl<'a> Bits<'a> {
                 taken = Some(bit.trailing_zeros() as usize);
                 break;
             }
-            // Another taker was quicker: try what is left.
+            // Another taker was faster: try what is left.
         }
         if left != 0 {
             _ = self.mark(word);
@@ -223,16 +223,16 @@ impl<'a> Bits<'a> {
         self.words[word].swap(0, Ordering::AcqRel) & valid
     }
 
-    /// Sets the summary bit of a word; answers which were set before.
+    /// Sets the summary bit of a word; returns which were set before.
     fn mark(&self, word: usize) -> u64 {
         // Release: SYNC bits.mark.
         self.summaries[word / WORD].fetch_or(1 << (word % WORD), Ordering::AcqRel)
     }
 
-    /// Clears the summary bit of a word; answers which of the word's bits can be numbers, or `None`
-    /// if there is no such word.
+    /// Clears the summary bit of a word; returns which of the word's bits can be numbers, or `None` if there
+    /// is no such word.
     fn unmark(&self, word: usize) -> Option<u64> {
-        // Acquire: SYNC bits.mark: whoever marked had set the word before.
+        // Acquire: SYNC bits.mark: the marker had set the word before.
         self.summaries
             .get(word / WORD)?
             .fetch_and(!(1 << (word % WORD)), Ordering::AcqRel);
@@ -342,7 +342,7 @@ mod tests {
         assert!(!bits.set_in_group(3 * 4096), "no such number");
     }
 
-    /// The state that an adder leaves that is killed after the word and before the summary.
+    /// The state left by an adder that is killed after the word and before the summary.
     #[test]
     fn what_an_adder_left_unmarked_is_found_once_all_is_marked() {
         for length in [1, 64, 70, 5_000, 2 * 4096] {
@@ -397,7 +397,7 @@ mod tests {
             taken += set.bits().take_all(|_| ());
             std::thread::yield_now();
         }
-        // That they have finished does not yet say that all they did is seen.
+        // That they have finished does not imply that all their effects are visible.
         let added: usize = adders
             .into_iter()
             .map(|adder| adder.join().expect("ends"))
@@ -412,7 +412,7 @@ mod models {
     use super::*;
     use crate::Arc;
 
-    /// Two add while one takes; what is left is found after. Nothing is lost, nothing comes twice.
+    /// Two add while one takes; what is left is found afterwards. Nothing is lost, nothing comes twice.
     fn adders_and_taker(take: fn(Bits<'_>) -> usize) {
         loom::model(move || {
             let set = Arc::new(BitSet::new(2));

@@ -1,6 +1,6 @@
 //! `UnsafeCell` whose accesses loom can see: a data race in a model becomes a failing test.
 
-/// Memory that is written through a shared reference, under a protocol that its user argues for.
+/// Memory that is written through a shared reference, under a protocol that its user must justify.
 #[derive(Debug)]
 pub struct UnsafeCell<T>(Inner<T>);
 
@@ -15,8 +15,8 @@ impl<T> UnsafeCell<T> {
         Self(Inner::new(value))
     }
 
-    /// Calls `look` with a pointer for reading. Dereferencing it needs the argument that nobody
-    /// writes meanwhile.
+    /// Calls `look` with a pointer for reading. The caller must argue that nobody writes at the same time
+    /// before dereferencing it.
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         #[cfg(loom)]
@@ -25,8 +25,8 @@ impl<T> UnsafeCell<T> {
         look(self.0.get())
     }
 
-    /// Calls `change` with a pointer for writing. Dereferencing it needs the argument that nobody
-    /// else reads or writes meanwhile.
+    /// Calls `change` with a pointer for writing. The caller must argue that nobody else reads or writes at
+    /// the same time before dereferencing it.
     #[inline]
     pub fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         #[cfg(loom)]
@@ -35,7 +35,7 @@ impl<T> UnsafeCell<T> {
         change(self.0.get())
     }
 
-    /// The value, by the right of exclusive ownership.
+    /// The value, by exclusive ownership.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

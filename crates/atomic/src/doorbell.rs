@@ -1,5 +1,5 @@
-//! Doorbell: an event count, where one sleeps until another has published something; it works between
-//! threads and, in shared memory, between processes.
+//! Doorbell: an event count: a thread sleeps on it until another one has published something. It works
+//! between threads and, in shared memory, between processes.
 //!
 //! ```text
 //!   sleeper                                ringer
@@ -26,15 +26,15 @@
 //!
 //! A word that wraps around between prepare and sleeping (2³² rings) would be missed.
 //!
-//! # What is true besides
+//! # Further properties
 //! * `cancel` leaves `sleeping` set, since another thread may sleep on the same bell. The price is one
 //!   futile wake-up by the next ringer (about 120 ns, once).
-//! * A ringer that is killed between its swap and its wake-up takes the wake-up along. Whoever learns of
-//!   such a death calls [`ring_regardless`](Doorbell::ring_regardless), which increments `word` and wakes
-//!   whatever `sleeping` says: who has announced before sees either that or what was published before it.
-//! * In shared memory a hostile peer can write both words. It can then wake sleepers for nothing or
-//!   fail to wake them, as it could by not ringing; it can do no more, since both words are only ever
-//!   compared.
+//! * A ringer that is killed between its swap and its wake-up takes the wake-up with it. A process that
+//!   learns of such a death calls [`ring_regardless`](Doorbell::ring_regardless), which increments `word` and
+//!   wakes whatever `sleeping` says: a sleeper that announced before sees either that, or what was published
+//!   before it.
+//! * In shared memory a hostile peer can write both words. It can then wake sleepers for nothing, or fail to
+//!   wake them, as it could by not ringing, but nothing more, since both words are only ever compared.
 
 use crate::{AtomicU32, FenceMode, Kernel, Ordering, Woken};
 
@@ -43,7 +43,7 @@ use crate::{AtomicU32, FenceMode, Kernel, Ordering, Woken};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket(pub u32);
 
-/// Where sleepers wait for ringers. All zeros is a valid state: fresh shared memory is a doorbell.
+/// A place where sleepers wait for ringers. All zeros is a valid state: fresh shared memory is a doorbell.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Doorbell {
@@ -77,8 +77,8 @@ impl Doorbell {
     /// The doorbell in shared memory at `place`.
     ///
     /// # Safety
-    /// `place` must be aligned to 64 bytes, and its 64 bytes must stay mapped, readable and writable
-    /// for `'a`. Other processes may do with them what they want.
+    /// `place` must be aligned to 64 bytes, and its 64 bytes must stay mapped, readable and writable for
+    /// `'a`. Other processes may change them at will.
     #[cfg(not(loom))]
     #[must_use]
     pub unsafe fn at<'a>(place: *mut u8) -> &'a Self {
@@ -88,14 +88,14 @@ impl Doorbell {
         unsafe { &*place.cast::<Self>() }
     }
 
-    /// How often it has rung while somebody had announced to sleep; for whoever watches from outside.
+    /// How often it has rung while somebody had announced to sleep; for observers from outside.
     #[must_use]
     pub fn rings(&self) -> u32 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Announces that the caller is about to sleep. What others publish after this rings the bell,
-    /// what they published before is seen by a look that follows.
+    /// Announces that the caller is about to sleep. What others publish after this rings the bell; a
+    /// following look sees what they published before.
     #[inline]
     pub fn prepare(&self, mode: FenceMode, kernel: &(impl Kernel + ?Sized)) -> Ticket {
         // D1. Acquire: SYNC doorbell.word.
@@ -106,10 +106,10 @@ impl Doorbell {
         Ticket(word)
     }
 
-    /// Does not sleep after all.
+    /// Withdraws: the caller does not sleep after all.
     #[inline]
     pub fn cancel(&self, ticket: Ticket) {
-        // See the module page for why the announcement stands.
+        // See the module page for why the announcement remains.
         let Ticket(_) = ticket;
     }
 
@@ -122,7 +122,7 @@ impl Doorbell {
         kernel: &(impl Kernel + ?Sized),
     ) -> Woken {
         let woken = kernel.wait(&self.word, ticket.0, deadline);
-        // Acquire: SYNC doorbell.word. Whoever rang published before.
+        // Acquire: SYNC doorbell.word. The ringer published before.
         let _ = self.word.load(Ordering::Acquire);
         woken
     }
@@ -158,12 +158,12 @@ impl Doorbell {
         }
     }
 
-    /// Wakes all who sleep or have announced to, whether or not the announcement still stands: for when
-    /// a ringer may have ended between taking it and waking them. A system call at
-    /// any rate, so not for each message.
+    /// Wakes all who sleep or have announced to, whether or not the announcement still stands: for the case
+    /// that a ringer may have ended between taking it and waking them. Always a system call, so not for each
+    /// message.
     #[cold]
     pub fn ring_regardless(&self, kernel: &(impl Kernel + ?Sized)) {
-        // The announcement is answered. Acquire: SYNC doorbell.sleeping.
+        // The announcement is consumed. Acquire: SYNC doorbell.sleeping.
         self.sleeping.swap(0, Ordering::AcqRel);
         self.rung(u32::MAX, kernel);
     }
@@ -175,7 +175,7 @@ impl Doorbell {
         self.sleeping.load(Ordering::Relaxed) != 0
     }
 
-    /// Leaves the announcement standing on behalf of others who sleep here (the lock's hand-on).
+    /// Renews the announcement on behalf of others that sleep here (used by the lock).
     pub(crate) fn keep_announced(&self) {
         self.sleeping.store(1, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ impl Doorbell {
     /// The slow half of ringing.
     #[cold]
     pub(crate) fn wake(&self, count: u32, kernel: &(impl Kernel + ?Sized), claimed: impl FnOnce()) {
-        // Acquire: SYNC doorbell.sleeping, so that D3 comes after D1 of whoever announced.
+        // Acquire: SYNC doorbell.sleeping, so that D3 comes after D1 of the announcer.
         if self.sleeping.swap(0, Ordering::AcqRel) != 0 {
             claimed();
             self.rung(count, kernel);
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(park.wakes(), 1);
     }
 
-    /// The state that a ringer leaves that is killed after its swap and before its wake-up.
+    /// The state left by a ringer that is killed after its swap and before its wake-up.
     #[test]
     fn a_wake_up_that_was_taken_along_is_made_up_for() {
         let (bell, park) = (Doorbell::new(), Park::new());
@@ -392,8 +392,8 @@ mod models {
         });
     }
 
-    /// A ringer ends after each of its steps. Who tells of its end wakes the sleeper, at any moment of
-    /// the sleeper's.
+    /// A ringer ends after each of its steps. The report of its end wakes the sleeper, whatever the sleeper
+    /// is doing.
     #[test]
     fn a_ringer_that_ends_after_any_step() {
         for steps in 0..=3 {

@@ -1,5 +1,5 @@
-//! Fault points (`--cfg fault_points`): each access to a word that processes may share is told to whoever
-//! plays the machine, which may let another go on there, or end the caller for ever.
+//! Fault points (`--cfg fault_points`): each access to a word that processes may share is reported to a
+//! machine, which may let another process continue there, or end the caller for ever.
 //!
 //! ```text
 //!   word.store(…) ─► before_write ─► the store itself ─► after_write     the caller may end here
@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A [`Machine`] is installed for a thread. Several *processes* then run on that thread, one at a time, and
-//! the machine decides who and until when: so a history of a protocol is a function of a seed. Only words of
-//! 32 and 64 bits have points: nothing else is shared between processes. Without the flag none of this is
-//! compiled, and the words are the ones of the standard library.
+//! the machine decides which one and for how long: so a history of a protocol is a function of a seed. Only
+//! words of 32 and 64 bits have points: nothing else is shared between processes. Without the flag none of
+//! this is compiled, and the words are the ones of the standard library.
 //!
-//! Memory is sequentially consistent here. What weaker memory does is explored by loom.
+//! Memory is sequentially consistent here. Loom explores the effects of weaker memory.
 #![allow(clippy::disallowed_types)] // this is the door
 
 use core::cell::Cell;
@@ -23,13 +23,14 @@ use crate::{Ordering, Woken};
 
 /// Plays the machine for the processes of one thread.
 pub trait Machine {
-    /// The calling process is about to read a word there in the source.
+    /// The calling process is about to read a word at this place of the source.
     fn before_read(&'static self, place: &'static Location<'static>);
-    /// The calling process is about to write. False: it has ended, and nothing of it may be seen any more.
+    /// The calling process is about to write. False: it has ended, and none of its further writes may be
+    /// visible.
     fn before_write(&'static self, place: &'static Location<'static>) -> bool;
-    /// The calling process has written. Ends it by unwinding, if it is to end there.
+    /// The calling process has written. Ends the process by unwinding, if it shall end there.
     fn after_write(&'static self, place: &'static Location<'static>);
-    /// The calling process lets others go first.
+    /// The calling process lets others run first.
     fn yield_core(&'static self);
     /// The futex: sleeps while the word holds this.
     fn wait(&'static self, word: &AtomicU32, expected: u32) -> Woken;
@@ -41,7 +42,7 @@ thread_local! {
     static MACHINE: Cell<Option<&'static dyn Machine>> = const { Cell::new(None) };
 }
 
-/// Installs a machine for this thread, or takes it away; answers what was there before.
+/// Installs a machine for this thread, or removes it; returns the previous one.
 pub fn install(machine: Option<&'static dyn Machine>) -> Option<&'static dyn Machine> {
     MACHINE.replace(machine)
 }
@@ -66,7 +67,7 @@ macro_rules! word {
                 Self(base::$name::new(value))
             }
 
-            /// The integer of the standard library, for the kernel, whose accesses are no points.
+            /// The integer of the standard library, for the kernel, whose accesses are not fault points.
             pub const fn plain(&self) -> &base::$name {
                 &self.0
             }
@@ -100,7 +101,7 @@ macro_rules! word {
                 self.0.load(order)
             }
 
-            /// A write; of one who has ended, only a look at what is there.
+            /// A write; for a process that has ended, only a read of the word.
             #[inline]
             #[track_caller]
             fn write(&self, write: impl FnOnce(&base::$name) -> $value) -> $value {

@@ -1,4 +1,4 @@
-//! Fences: the two of a protocol in which one side announces and looks again while the other
+//! Fences: the pair of fences of a protocol in which one side announces and looks again, while the other
 //! publishes and looks for announcements.
 //!
 //! ```text
@@ -8,12 +8,12 @@
 //!   L  look at what is published     S  look for an announcement
 //! ```
 //!
-//! What must never happen: L misses P *and* S misses A. Then one sleeps and the other believes that
-//! nobody does.
+//! What must never happen: L misses P *and* S misses A. Then one side sleeps and the other believes that
+//! nobody sleeps.
 //!
 //! # Symmetric
-//! Both sides execute a full fence. The fences have one order. If the sleeper's is first, S sees A;
-//! if the ringer's is first, L sees P.
+//! Both sides execute a full fence. The fences have a total order. If the sleeper's is first, S sees A; if
+//! the ringer's is first, L sees P.
 //!
 //! # Asymmetric
 //! The ringer executes no instruction; its fence only keeps the compiler from exchanging P and S. The
@@ -27,13 +27,14 @@
 //! * X falls after P: the fence drains the ringer's store buffer, so P is visible before the kernel
 //!   reports completion to the sleeper, and L, after that, sees P.
 //!
-//! There is no third case, so one of the two sees the other. The argument needs that *all* ringers
-//! registered with the kernel before they first rang in this mode, and that all parties of one
-//! doorbell agree on the mode: two ringers may differ in nothing, but a sleeper that fences lightly
-//! against a ringer that fences lightly loses wake-ups. Hence the mode is decided once a job.
+//! There is no third case, so one of the two sees the other. The argument needs that *all* ringers registered
+//! with the kernel before they first rang in this mode, and that all parties of one doorbell agree on the
+//! mode: two ringers may use different modes without harm, but a sleeper and a ringer that both fence lightly
+//! lose wake-ups. Hence the mode is decided once per job.
 //!
-//! The light side costs about 0 against 5 ns; the heavy side a system call and an interrupt of each
-//! core that runs a thread of the job, against 5 ns. It pays where messages outnumber sleeps.
+//! The light side costs about 0 instead of 5 ns; the heavy side a system call and an interrupt of each core
+//! that runs a thread of the job, instead of 5 ns. The asymmetric mode pays off where messages outnumber
+//! sleeps.
 
 use crate::{Kernel, Ordering};
 
@@ -44,8 +45,8 @@ pub enum FenceMode {
     /// Both sides execute a full fence. Works everywhere.
     #[default]
     Symmetric = 0,
-    /// The ringer keeps the compiler in order, the sleeper has the kernel fence all cores. Only when
-    /// every party has registered for it.
+    /// The ringer only orders the compiler, the sleeper makes the kernel fence all cores. Only when every
+    /// party has registered for it.
     Asymmetric = 1,
 }
 
@@ -87,7 +88,7 @@ impl FenceMode {
         match self {
             Self::Symmetric => full(),
             Self::Asymmetric => {
-                // Between the two the compiler moves nothing; the call orders the processor.
+                // The compiler moves nothing across these two; the call orders the processor.
                 core::sync::atomic::compiler_fence(Ordering::SeqCst);
                 kernel.barrier();
                 core::sync::atomic::compiler_fence(Ordering::SeqCst);
@@ -96,8 +97,8 @@ impl FenceMode {
     }
 }
 
-/// A full fence, in its quickest form: on x86 a locked instruction on the own stack takes 5 ns where
-/// `mfence` takes 12, and orders ordinary memory just the same.
+/// A full fence, in its fastest form: on x86 a locked instruction on the thread's own stack takes 5 ns where
+/// `mfence` takes 12, and orders ordinary memory equally.
 #[inline]
 fn full() {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]

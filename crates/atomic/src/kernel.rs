@@ -1,4 +1,4 @@
-//! Kernel: what the structures of this room ask of the operating system. The room above answers.
+//! Kernel: what the structures of this room need from the operating system. The room above implements it.
 
 use crate::AtomicU32;
 
@@ -14,19 +14,19 @@ pub enum Woken {
     TimedOut,
 }
 
-/// The kernel as these structures see it: a futex, and a fence that others execute.
+/// The kernel seen by these structures: a futex, and a fence that other threads execute.
 pub trait Kernel {
-    /// Sleeps while `word` holds `expected`, at most until `deadline` (nanoseconds of the monotonic
-    /// clock). The comparison and the falling asleep are one step against [`wake`](Self::wake).
+    /// Sleeps while `word` holds `expected`, at most until `deadline` (nanoseconds of the monotonic clock).
+    /// Comparing and falling asleep are one atomic step relative to [`wake`](Self::wake).
     fn wait(&self, word: &AtomicU32, expected: u32, deadline: Option<u64>) -> Woken;
 
     /// Wakes at most `count` sleepers of `word`.
     fn wake(&self, word: &AtomicU32, count: u32);
 
-    /// Makes every running thread of every process that takes part execute a full fence, the caller
-    /// included. Needed for [`FenceMode::Asymmetric`](crate::FenceMode) only. An implementation that
-    /// finds that it cannot must from then on let [`wait`](Self::wait) return after a moment (a
-    /// millisecond), so that a wake-up that slipped through delays and does not hang.
+    /// Makes every running thread of every process that takes part execute a full fence, the caller included.
+    /// Needed for [`FenceMode::Asymmetric`](crate::FenceMode) only. An implementation that becomes unable to
+    /// do this must from then on let [`wait`](Self::wait) return after a moment (a millisecond), so that a
+    /// missed wake-up only delays and does not hang.
     fn barrier(&self);
 }
 

@@ -1,33 +1,33 @@
-//! Atomics and cells, taken only from here, and the structures that are built of nothing else.
+//! The one door to atomics and cells, and the structures that are built only from these.
 //!
 //! ```text
 //!   types     aliases: core's atomics, or loom's when a model is explored
 //!   cell      an UnsafeCell whose accesses loom can see
 //!   fence     the pair of fences of every "announce, then look again" protocol
 //!   ring      one producer, one consumer, in one process
-//!   bits      a two-level bit set: which peers have something for this one
-//!   doorbell  sleep until rung, also between processes
-//!   lock      a mutex that shows its holder that others wait
+//!   bits      a two-level bit set: which peers have something for me
+//!   doorbell  sleep until somebody rings, also between processes
+//!   lock      a mutex whose holder sees that others wait
 //!   table     objects by index and generation, read without a lock
 //!   arrivals  how far each member of a group has come, with some data
-//!   admission users of a resource that its owner may take back: which are inside
-//!   reader_bias    readers of a lock use flags of their own until there is a writer
-//!   ticket_lock    a shared or exclusive lock, first come first served, except for holders of other locks
-//!   stores    stores of a process that its processor may not have made visible yet
+//!   admission things that others use until their owner takes them back: which users are inside
+//!   reader_bias    sharers of a lock leave its word alone until somebody wants it alone
+//!   ticket_lock    a lock that is shared or had alone, in order of asking, except for threads with other locks
+//!   stores    stores of a process that its processor may still hold back
 //!   fault_points   tests end a process after any store of a shared word
 //! ```
 //!
-//! Everything above takes its atomics from here, so that one flag (`--cfg loom`) puts a whole
-//! structure under the model checker:
+//! All rooms above take their atomics from here, so that one flag (`--cfg loom`) puts a whole structure under
+//! the model checker:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --profile models -p weft-atomic --lib
 //! ```
 //!
-//! This room makes no system call. For what needs the kernel (sleeping, waking, a fence on other cores)
-//! it calls a [`Kernel`], which the room above provides.
+//! This room makes no system call. Operations that need the kernel (sleep, wake, a fence on other cores) go
+//! through a [`Kernel`], which the room above provides.
 //!
-//! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
+//! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` is at both ends.
 
 pub mod admission;
 pub mod arrivals;

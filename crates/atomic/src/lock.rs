@@ -3,50 +3,50 @@
 //! ```text
 //!   state      0 free, 1 held
 //!   waiting    how many threads are in the slow path; the holder reads it
-//!   taken      how often the lock was taken; `slow_takes`: of these, by a thread of the slow path
+//!   taken      how often the lock was taken; `slow_takes`: of these, by a thread in the slow path
 //!   slow_at    `taken` at the last of these
-//!   awake      how many of those that wait do not sleep
-//!   due        one who waits has waited for as long as a turn lasts
-//!   offered    the holder has let go so that another one may have it
-//!   in_row     turns in a row that came because they were due
-//!   giving_way threads that wait for what others do with it, and let these run
-//!   bell       where they sleep
+//!   awake      how many of the waiting threads do not sleep
+//!   due        a waiter has waited for as long as a turn lasts
+//!   offered    the holder has released it so that a waiter may take it
+//!   in_row     consecutive turns that came because they were due
+//!   giving_way threads that wait for what others do with the lock, and let them run
+//!   bell       where waiters sleep
 //! ```
 //!
 //! Taking a free lock is one compare-and-swap. Releasing it is one store, the light fence of the
-//! [doorbell](crate::doorbell) and a look whether anybody sleeps: with
-//! [`FenceMode::Asymmetric`] a store and a load, nothing else.
+//! [doorbell](crate::doorbell) and a check whether anybody sleeps: with [`FenceMode::Asymmetric`] a store and
+//! a load, nothing else.
 //!
 //! # Patience
-//! What the lock protects lies in the cache of who held it last, and to fetch it costs as much as many
-//! short turns. So where threads take the lock again and again, each should have it for a while. A
-//! waiter that comes soon (counted in turns, not in time) after another waiter had its turn looks only
-//! now and then; one that comes to a lock that is seldom contended looks at once. A holder that wants to
-//! be relieved says so by [`hand_over`](Guard::hand_over), which waiters watch on a line of its own.
+//! The data that the lock protects are in the cache of the last holder, and fetching them costs as much as
+//! many short turns. So if threads take the lock again and again, each should have it for a while. A waiter
+//! that comes soon (counted in turns, not in time) after another waiter had its turn looks only now and then;
+//! one that comes to a seldom contended lock looks at once. A holder that wants to be relieved says so by
+//! [`hand_over`](Guard::hand_over), which waiters watch on a line of its own.
 //!
-//! A turn that ends in the middle of something leaves the next one to work around what is half done. So a waiter says
-//! first that its turn is due, and a holder that comes to a place where nothing is half done [passes the lock
-//! on](Guard::pass_on); only if nobody does so before its next look does the waiter take it wherever it is free. A lock that
-//! nobody has taken since the last look it takes at once.
+//! If a turn ends in the middle of something, the next holder has to work around half-done work. So a waiter first says that
+//! its turn is due, and a holder that comes to a point where nothing is half done [passes the lock on](Guard::pass_on); only
+//! if no holder does so before its next look does the waiter take the lock at any point where it is free. It takes a lock at
+//! once that nobody has taken since its last look.
 //!
-//! How long a turn lasts depends on those before it. While one turn after another comes because it was due, on both sides, all
-//! who use the lock use it without pause: turns grow to four times their length, and less is lost by changing them. One who
-//! gets the lock in any other way, because it was offered or because nobody used it, ends that.
+//! The length of a turn depends on the turns before it. If one turn after another begins because it was due, on both sides,
+//! all users of the lock use it without pause: turns then grow to four times their length, so that less is lost by changing
+//! them. A thread that gets the lock in any other way, because it was offered or unused, ends that.
 //!
-//! Where threads [give way](Lock::give_way) to each other, more of them want to run than there are cores. Each has it for one look, so a
-//! waiter lets others run after a few looks of its own, whoever had it before.
-//! All of this is advice: it changes when a waiter looks, not what it may do.
+//! If threads [give way](Lock::give_way) to each other, more threads want to run than there are cores. Each has its core for one look,
+//! so a waiter lets others run after a few looks of its own, whichever thread had the lock before. All of this is advice: it changes
+//! when a waiter looks, not what it may do.
 //!
 //! # Why a waiter is not forgotten
-//! A waiter announces itself on the bell and then tries once more; a holder stores `state = 0` and
-//! then looks at the bell. That is the protocol of [`fence`](mod@crate::fence): either the waiter finds
-//! the lock free or the holder finds the waiter. One waiter is woken for each release (not all, they
-//! would only run against each other), and none while another waiter is awake. That one either gets the
-//! lock, and releases it later; or it goes to sleep, and before that takes itself off `awake`, announces
-//! itself and tries: then again either it finds the lock free, or whoever holds it will find that somebody
-//! sleeps and nobody is awake. A wake-up takes the announcement of *all* sleepers away, so
-//! a waiter that gets the lock while others wait announces again on their behalf, and its own
-//! release wakes the next. A woken waiter that comes too late announces again itself.
+//! A waiter announces itself on the bell and then tries once more; a holder stores `state = 0` and then looks
+//! at the bell. That is the protocol of [`fence`](mod@crate::fence): either the waiter finds the lock free or
+//! the holder finds the waiter. Each release wakes one waiter (waking all would only make them compete), and
+//! none while another waiter is awake. That one either gets the lock, and releases it later; or it goes to
+//! sleep, and before that removes itself from `awake`, announces itself and tries: then again either it finds
+//! the lock free, or the holder will find that somebody sleeps and nobody is awake. A wake-up takes the
+//! announcement of *all* sleepers away, so a waiter that gets the lock while others wait announces again on
+//! their behalf, and its own release wakes the next. A woken waiter that comes too late announces again
+//! itself.
 //!
 //! # What protects the value
 //! `state` goes 0 → 1 by exactly one thread (Acquire) and 1 → 0 by that thread alone (Release: SYNC
@@ -58,15 +58,16 @@ use crate::{
     AtomicU32, CacheLine, Doorbell, FenceMode, Kernel, Ordering, UnsafeCell, spin_loop, yield_now,
 };
 
-/// Pauses, 13 to 45 ns each, between two looks of a patient waiter. Miri takes a thousand times as long.
+/// Pauses, 13 to 45 ns each, between two looks of a patient waiter. Under Miri they take a thousand times as
+/// long.
 const PATIENCE: u32 = match (cfg!(loom), cfg!(miri)) {
     (true, _) => 1,
     (_, true) => 8,
     _ => 1024,
 };
 
-/// Looks of a patient waiter until its turn is due: long enough that what the other one does meanwhile costs a multiple of
-/// fetching what it leaves. It lets others run after each.
+/// Looks of a patient waiter until its turn is due: long enough that the other thread's work in that time costs a multiple
+/// of fetching its data. The waiter lets others run after each look.
 const LOOKS_UNTIL_DUE: u32 = if cfg!(loom) { 1 } else { 8 };
 
 /// Further looks before it sleeps.
@@ -75,14 +76,15 @@ const LOOKS_WHEN_DUE: u32 = if cfg!(loom) { 1 } else { 8 };
 /// Turns in a row, one of each of two threads, after which turns last twice as long.
 const TURNS_TO_DOUBLE: u32 = 2;
 
-/// How often the length of a turn doubles at most. Longer ones gained nothing more.
+/// How often the length of a turn doubles at most. Longer turns gained nothing more.
 const MOST_DOUBLINGS: u32 = if cfg!(loom) { 0 } else { 2 };
 
 /// Looks of another waiter before it sleeps: about half a microsecond, more than a short critical section
-/// takes, little against the microsecond and more of a sleep.
+/// takes, and little compared with the microsecond and more of a sleep.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 50 };
 
-/// Looks of a waiter among threads that give way to each other, until it does so as well: less than a switch takes.
+/// Looks of a waiter among threads that give way to each other, until it gives way as well: less than a
+/// switch takes.
 const SPINS_IN_CROWD: u32 = if cfg!(loom) { 1 } else { 16 };
 
 /// How often it gives way before it sleeps.
@@ -91,10 +93,10 @@ const TIMES_IN_CROWD: u32 = if cfg!(loom) { 1 } else { 16 };
 /// A lock that was taken less often than this since the last turn of a waiter is contended all the time.
 const SELDOM: u32 = 32;
 
-/// Looks of one who has passed it on, until whoever watches for that has taken it.
+/// Looks of a thread that has passed the lock on, until the waiter that watches for it has taken it.
 const PASSING: u32 = if cfg!(loom) { 1 } else { 50 };
 
-/// How often one who hands over lets others run before taking the lock again regardless.
+/// How often a thread that hands over lets others run before it takes the lock again regardless.
 const COURTESY: u32 = if cfg!(loom) { 2 } else { 100 };
 
 /// A mutual exclusion that shows contention to its holder.
@@ -111,7 +113,7 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-/// What those who wait look at, away from what each turn writes.
+/// The words that waiters read, apart from those that each turn writes.
 #[derive(Debug)]
 struct Waiters {
     awake: AtomicU32,
@@ -125,7 +127,7 @@ struct Waiters {
 /// How a waiter got the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
-    /// Its turn was due: another one used it all the time.
+    /// Its turn was due: another thread used the lock all the time.
     Due,
     /// It was free, or offered.
     Free,
@@ -136,7 +138,7 @@ unsafe impl<T: Send> Send for Lock<T> {}
 // SAFETY: as above: sharing the lock hands the value from thread to thread, never to two at once.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
-/// The right to the value, until dropped.
+/// Access to the value, until dropped.
 #[must_use = "a guard that is dropped at once protects nothing"]
 #[derive(Debug)]
 pub struct Guard<'a, T, K: Kernel> {
@@ -169,7 +171,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Takes the lock, asleep while another holds it for long.
+    /// Takes the lock; sleeps while another holds it for long.
     #[inline]
     pub fn lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
         if !self.take() {
@@ -191,7 +193,8 @@ impl<T> Lock<T> {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// Does `meanwhile`, in which the caller, who does not hold it, waits for what others do with it and lets them run.
+    /// Runs `meanwhile`, in which the caller, which does not hold the lock, waits for what others do with it
+    /// and lets them run.
     pub fn give_way<R>(&self, meanwhile: impl FnOnce() -> R) -> R {
         self.waiters.giving_way.fetch_add(1, Ordering::Relaxed);
         let answer = meanwhile();
@@ -206,7 +209,7 @@ impl<T> Lock<T> {
         self.waiters.giving_way.load(Ordering::Relaxed) != 0
     }
 
-    /// The value, by the right of exclusive ownership.
+    /// The value, by exclusive ownership.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -242,7 +245,7 @@ impl<T> Lock<T> {
             .taken
             .load(Ordering::Relaxed)
             .wrapping_sub(self.slow_at.load(Ordering::Relaxed));
-        // One who is patient is enough to take over: the others sleep.
+        // One patient waiter is enough to take over: the others sleep.
         let alone = self.waiters.awake.load(Ordering::Relaxed) == 0;
         let turn = self.wait_for_lock(may_be_patient && alone && since < SELDOM, kernel);
         self.count_turn(turn);
@@ -267,7 +270,7 @@ impl<T> Lock<T> {
             .store(in_row.min(most), Ordering::Relaxed);
     }
 
-    /// Looks until the turn of one who begins to wait now is due.
+    /// Looks until the turn of a waiter that begins now is due.
     fn looks_until_due(&self) -> u32 {
         let in_row = self.waiters.in_row.load(Ordering::Relaxed);
         LOOKS_UNTIL_DUE << (in_row / TURNS_TO_DOUBLE)
@@ -323,7 +326,7 @@ impl<T> Lock<T> {
             let is_due = look > until_due;
             let turn = if is_due { Turn::Due } else { Turn::Free };
             let taken = self.taken.load(Ordering::Relaxed);
-            // Not while others run here: nobody would take what is passed on.
+            // Not while others run on this core: nobody would take a lock that is passed on.
             if is_due {
                 self.waiters.due.store(1, Ordering::Relaxed);
             }
@@ -366,21 +369,21 @@ impl<T> Lock<T> {
 }
 
 impl<T, K: Kernel> Guard<'_, T, K> {
-    /// Whether others wait for the lock: time to come to an end, or to [`hand_over`](Self::hand_over).
+    /// Whether others wait for the lock: time to finish, or to [`hand_over`](Self::hand_over).
     #[inline]
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.lock.is_contended()
     }
 
-    /// Whether another one should have it as soon as nothing is half done.
+    /// Whether another thread should have it as soon as nothing is half done.
     #[inline]
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.lock.waiters.due.load(Ordering::Relaxed) != 0
     }
 
-    /// Lets go of it, for whoever waits and watches for that.
+    /// Releases it for the waiter that watches for this.
     #[cold]
     pub fn pass_on(self) {
         let lock = self.lock;
@@ -396,8 +399,8 @@ impl<T, K: Kernel> Guard<'_, T, K> {
         lock.waiters.offered.store(0, Ordering::Relaxed);
     }
 
-    /// If others wait, lets one of them have the lock, and takes it again after. Gives up its
-    /// courtesy after a while if nobody comes: a waiter whose core sleeps takes long to wake.
+    /// If others wait, lets one of them have the lock, and takes it again afterwards. It stops waiting after
+    /// a while if nobody comes: a waiter whose core sleeps takes long to wake.
     pub fn hand_over(self) -> Self {
         let (lock, kernel) = (self.lock, self.kernel);
         if !lock.is_contended() {
@@ -413,7 +416,7 @@ impl<T, K: Kernel> Guard<'_, T, K> {
             yield_now();
         }
         lock.waiters.offered.store(0, Ordering::Relaxed);
-        // Whoever hands over has others wait for what it does, so it is not patient.
+        // Others wait for what this thread does, so it is not patient.
         if !lock.take() {
             lock.take_slowly(false, kernel);
         }
@@ -491,7 +494,7 @@ mod tests {
             let lock = lock.clone();
             std::thread::spawn(move || *lock.0.lock(&lock.1) += 1)
         };
-        // One who waits for longer than that sleeps.
+        // A waiter that waits longer than that sleeps.
         while !guard.is_due() && !lock.0.bell.somebody_sleeps() {
             std::thread::yield_now();
         }
@@ -533,7 +536,7 @@ mod tests {
         for _ in 0..4 {
             lock.count_turn(Turn::Due);
         }
-        // Nobody uses it: the first look that sees that takes it.
+        // Nobody uses it: the first look that notices this takes it.
         assert_eq!(lock.wait_for_lock(true, &park), Turn::Free);
     }
 

@@ -1,10 +1,11 @@
-//! Reader bias: those who share a lock go by flags of their own, and leave its word alone, until somebody wants it alone.
+//! Reader bias: threads that share a lock use flags of their own, and leave the lock's word alone, until
+//! somebody wants the lock alone.
 //!
 //! ```text
-//!   off      0: who shares goes by its flag     1: everybody takes the lock          all zeros: a lock that nobody has
-//!   flags    one for each of them               1: is inside by it, or looks whether it may
+//!   off      0: sharers use their flags    1: everybody takes the lock             all zeros: a lock that nobody has
+//!   flags    one for each sharer           1: inside by it, or checking whether it may enter
 //!
-//!   who shares                                   who has taken the lock, to be alone
+//!   a sharer                                     a thread that has taken the lock, to be alone
 //!   flag = 1                                     off = 1
 //!   light fence                                  heavy fence
 //!   off? flag = 0, and takes the lock            waits until all flags are 0
@@ -12,44 +13,45 @@
 //!   flag = 0                                     gives the lock back
 //! ```
 //!
-//! The lock itself is the caller's: one that is shared, or had alone. What a flag saves is its atomic instructions, and the
-//! line that all who share would write. Who wants to be alone pays for that, once for each time that the bias was
-//! [on](ReaderBias::turn_on).
+//! The lock itself is the caller's: it can be shared, or had alone. A flag saves the lock's atomic instructions, and the
+//! cache line that all sharers would write. A thread that wants to be alone pays for that, once for each time that the bias
+//! was [on](ReaderBias::turn_on).
 //!
-//! # Why nobody is alone with a flag that is inside
-//! That is the protocol of [`fence`](mod@crate::fence): the flag is announced, `off` is published, and each side looks for the
-//! other's after its fence. Either who shares finds `off`, and does not go in by its flag, or the other one finds the flag, and waits. A
-//! flag that is set after it was found 0 finds `off`: only who has the lock, to share it or without having been alone, takes `off` back, and nobody has that
-//! as long as another one is alone. Nor is `off` left behind by who has found a flag and does not wait for it: whoever has the lock next would not look.
+//! # Why nobody is alone while a flag is inside
+//! It follows from the protocol of [`fence`](mod@crate::fence): the flag is announced, `off` is published, and each side looks for the other's word
+//! after its fence. Either the sharer finds `off`, and does not enter by its flag, or the other side finds the flag, and waits. A flag that is set
+//! after it was found 0 finds `off`: only a thread that has the lock, shared or without having been alone, clears `off`, and nobody has the lock
+//! while another thread is alone. Nor does a thread that has found a flag and does not wait for it leave `off` set: the next holder of the lock would
+//! not look.
 //!
-//! Who is to have the lock next may turn flags off and wait for them before it has it, while others share it, if it looks at `off` once more when
-//! it has it: one of those others may have taken that back ([`ticket_lock`](crate::ticket_lock)).
+//! The thread that will have the lock next may turn flags off and wait for them before it has the lock, while others share it, if it looks at
+//! `off` once more when it has it: one of those others may have cleared `off` ([`ticket_lock`](crate::ticket_lock)).
 //!
 //! # Ordering
 //! SYNC reader_bias.inside: what was done inside comes before the flag is 0 (Release), which is looked for by Acquire.
-//! SYNC reader_bias.on: who goes in by its flag has found `off` to be 0 (Acquire); who took that back (Release) had the lock, after whoever was
-//! alone before.
+//! SYNC reader_bias.on: a thread that enters by its flag has found `off` to be 0 (Acquire); the thread that cleared it (Release)
+//! had the lock, after the last one that was alone.
 //!
 //! # Several threads
-//! A flag belongs to one who shares. If that is a process, its threads agree who of them sets and takes back the flag: a thread that
-//! retreats must not do that to another one that has gone in.
+//! A flag belongs to one sharer. If that is a process, its threads agree which of them sets and clears the flag: a thread that
+//! retreats must not clear it for another one that has entered.
 //!
-//! # Who waits
-//! Who has waited in vain announces that, passes the heavy fence, and looks at the flags again before it sleeps; whoever [leaves](ReaderBias::leave), or
-//! [retreats](Entered::Retreated), then looks who has announced it.
+//! # Waiting
+//! A thread that has waited in vain announces that, passes the heavy fence, and looks at the flags again before it sleeps; a thread that
+//! [leaves](ReaderBias::leave), or [retreats](Entered::Retreated), then looks for such announcements.
 //!
 //! After Dave Dice and Alex Kogan, "BRAVO: Biased Locking for Reader-Writer Locks" (USENIX ATC 2019).
 
 use crate::{AtomicU32, FenceMode, Kernel, Ordering};
 
-/// The bias of one lock, as its word `off` and the fences of all who use it say.
+/// The bias of one lock: its word `off`, and the fence mode of all its users.
 #[derive(Clone, Copy, Debug)]
 pub struct ReaderBias<'a> {
     off: &'a AtomicU32,
     mode: FenceMode,
 }
 
-/// How it went with a flag.
+/// The result of entering by a flag.
 #[must_use = "who has retreated looks who waits; who is not inside takes the lock"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entered {
@@ -57,19 +59,20 @@ pub enum Entered {
     Inside,
     /// The bias is off; the flag was not touched.
     Off,
-    /// The bias went off meanwhile: the flag was set for a moment, and somebody may wait for it.
+    /// The bias went off in between: the flag was set for a moment, and somebody may wait for it.
     Retreated,
 }
 
 impl<'a> ReaderBias<'a> {
-    /// The bias with this word. [`FenceMode::Asymmetric`] only if all who use the lock have registered for it.
+    /// The bias with this word. [`FenceMode::Asymmetric`] only if all users of the lock have registered for
+    /// it.
     #[inline]
     #[must_use]
     pub fn new(off: &'a AtomicU32, mode: FenceMode) -> Self {
         Self { off, mode }
     }
 
-    /// Goes in by a flag of the caller's, which is 0, if the bias is on.
+    /// Enters by a flag of the caller, which is 0, if the bias is on.
     #[inline]
     pub fn enter(self, flag: &AtomicU32) -> Entered {
         if !self.is_on() {
@@ -98,7 +101,7 @@ impl<'a> ReaderBias<'a> {
         flag.load(Ordering::Relaxed) != 0
     }
 
-    /// Leaves by the flag; look then who has announced that it waits.
+    /// Clears the flag; the caller must then look for announced waiters.
     #[inline]
     pub fn leave(self, flag: &AtomicU32) {
         // Release: SYNC reader_bias.inside.
@@ -106,14 +109,16 @@ impl<'a> ReaderBias<'a> {
         self.mode.light();
     }
 
-    /// Whether there may be anybody inside by a flag: to be asked by who has just taken the lock, to be alone.
+    /// Whether anybody may be inside by a flag: to be checked by a thread that has just taken the lock to be
+    /// alone.
     #[inline]
     #[must_use]
     pub fn is_on(self) -> bool {
         self.off.load(Ordering::Relaxed) == 0
     }
 
-    /// Who has taken the lock, to be alone, lets nobody go in by a flag from now on. Whoever is inside is found by its flag after this.
+    /// Called by a thread that has taken the lock to be alone: from now on nobody enters by a flag. After
+    /// this, threads inside are found by their flags.
     pub fn turn_off(self, kernel: &(impl Kernel + ?Sized)) {
         self.off.store(1, Ordering::Relaxed);
         self.mode.heavy(kernel);
@@ -127,12 +132,14 @@ impl<'a> ReaderBias<'a> {
         flags.all(|flag| flag.load(Ordering::Acquire) == 0)
     }
 
-    /// The fence of who has announced that it waits, before it looks again whether they [are out](Self::are_out).
+    /// The fence of a thread that has announced its wait, before it looks again whether the others [are
+    /// out](Self::are_out).
     pub fn fence_of_waiter(self, kernel: &(impl Kernel + ?Sized)) {
         self.mode.heavy(kernel);
     }
 
-    /// Who has the lock, and shares it or gives it back without having been alone, lets others go in by their flags from now on.
+    /// Called by a thread that has the lock, shared or to give it back without having been alone: from now on
+    /// others may enter by their flags.
     pub fn turn_on(self) {
         // Release: SYNC reader_bias.on.
         self.off.store(0, Ordering::Release);
@@ -150,7 +157,7 @@ mod tests {
     #[cfg(not(loom))]
     use std::sync::RwLock;
 
-    /// A value that two share by flags, and others have alone.
+    /// A value that two threads share by flags, and others have alone.
     struct Shared {
         off: AtomicU32,
         flags: [AtomicU32; 2],
@@ -159,7 +166,7 @@ mod tests {
         park: Park,
     }
 
-    // SAFETY: what the tests show: the value is read by those who share, and written by who is alone.
+    // SAFETY: what the tests show: the value is read by sharers, and written by a thread that is alone.
     unsafe impl Sync for Shared {}
 
     impl Shared {
@@ -274,7 +281,8 @@ mod tests {
         });
     }
 
-    /// Who sleeps for a flag is woken by who takes it back, also by one that only retreats.
+    /// A thread that sleeps because of a flag is woken by the one that clears it, even if that one only
+    /// retreats.
     #[cfg(loom)]
     #[test]
     fn no_sleep_outlasts_the_flag() {

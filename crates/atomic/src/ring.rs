@@ -1,4 +1,4 @@
-//! Ring from one producer to one consumer, within a process.
+//! Ring: a queue from one producer to one consumer within a process.
 //!
 //! ```text
 //!            head (consumer's)              tail (producer's)
@@ -50,7 +50,7 @@ pub struct Producer<T> {
     mask: usize,
     /// Index of the next item; those from the published tail on are staged.
     next: usize,
-    /// What others see.
+    /// The index that others see.
     published: usize,
     /// The consumer's head as last seen: never ahead of the true one.
     head: usize,
@@ -143,7 +143,7 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Whether the other end is gone: nobody will take what is pushed.
+    /// Whether the other end is gone: nobody will take pushed items.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.shared) == 1

@@ -1,8 +1,8 @@
-//! Stores in flight: what a process has stored where others load it, and what its processor may not have let go of yet.
+//! Stores in flight: stores of a process to memory that others load, which its processor may still hold back.
 //!
-//! On x86-64 a processor keeps its stores for some nanoseconds. They leave in their order, and loads run in theirs, so all
-//! that others learn one from another is in order without any fence. One thing is not: a load may be *ahead* of an earlier
-//! store of the same thread.
+//! On x86-64 a processor keeps its stores for some nanoseconds. They leave in order, and loads run in order, so everything
+//! that processes learn from each other is in order without any fence. There is one exception: a load may be *ahead* of an
+//! earlier store of the same thread.
 //!
 //! ```text
 //!   process 0      process 1
@@ -10,16 +10,17 @@
 //!   load y         load x          a fence between store and load on both sides
 //! ```
 //!
-//! Whoever stores *[notes](StoresInFlight::note)* it, whoever loads what others store *[drains](StoresInFlight::drain)* first.
-//! Draining is an atomic exchange, and only where something was noted: many stores in a row pay nothing, and no loads do.
-//! Between a store and whatever has to come after it for others, *[publish](StoresInFlight::publish)* stands: on x86-64 no
-//! instruction. On other processors, where stores do not leave in order either, it is the fence, and draining is nothing.
+//! A thread that stores *[notes](StoresInFlight::note)* it; a thread that loads what others store
+//! *[drains](StoresInFlight::drain)* first. Draining is an atomic exchange, made only if something was noted: sequences of
+//! stores cost nothing, nor do sequences of loads. *[publish](StoresInFlight::publish)* separates a store from whatever must
+//! come after it for others: on x86-64 it is no instruction. On other processors, where stores do not leave in order either,
+//! it is the fence, and draining does nothing.
 //!
 //! # Several threads
-//! All threads of a process share one note. Whoever finds it gone, taken back by another thread, knows that its own stores
-//! had left before: they stand before its note in order, and a thread whose note had not left would have found that.
-//! Therefore noting is a store each time: a note of another thread, found in place, says nothing of this one's stores.
-//! A thread that was told by another of the process to go on (which is a store and a load) comes after all of that one's stores.
+//! All threads of a process share one note. A thread that finds it cleared, by another thread, knows that its own stores have
+//! left: they come before its note in order, and if its note had not left, it would have found it. Therefore noting is a store
+//! each time: a note found in place, made by another thread, says nothing about this thread's stores. A thread that another one
+//! of the process tells to continue (by a store and a load) comes after all stores of that one.
 //!
 //! `SYNC stores_in_flight`: noted after the data by Release, looked at by Acquire before the loads.
 
@@ -35,7 +36,7 @@ pub struct StoresInFlight {
 }
 
 impl StoresInFlight {
-    /// Something was stored.
+    /// Notes that something was stored.
     #[inline(always)]
     pub fn note(&self) {
         if ORDERED || cfg!(loom) {
@@ -44,7 +45,8 @@ impl StoresInFlight {
         }
     }
 
-    /// What others do who learn of the stores by whatever this thread stores next comes after them.
+    /// Orders the stores before whatever this thread stores next: others that learn of the latter come after
+    /// them.
     #[inline(always)]
     pub fn publish(&self) {
         if ORDERED || cfg!(loom) {
@@ -54,7 +56,7 @@ impl StoresInFlight {
         }
     }
 
-    /// Loads of this thread after this are not ahead of stores that were published before.
+    /// After this, loads of this thread are not ahead of stores that were published before.
     #[inline(always)]
     pub fn drain(&self) {
         // SYNC stores_in_flight
@@ -63,9 +65,9 @@ impl StoresInFlight {
         }
     }
 
-    /// This thread has carried out an atomic instruction that changes memory, sequentially consistent, which has drained its stores:
-    /// the note is taken back without another one. A note of another thread that this overwrites had left its processor, and what
-    /// that thread had stored before it.
+    /// Clears the note without another atomic instruction: this thread has just executed a sequentially consistent one that changes
+    /// memory, which has drained its stores. If this overwrites a note of another thread, that note had left its processor, and so
+    /// had the stores before it.
     #[inline(always)]
     pub fn drained(&self) {
         if (ORDERED || cfg!(loom)) && self.noted.load(Ordering::Relaxed) {
@@ -76,7 +78,7 @@ impl StoresInFlight {
     #[inline]
     fn wait(&self) {
         if ORDERED {
-            // A locked instruction, before which the processor lets go of all its stores.
+            // A locked instruction, before which the processor completes all its stores.
             self.noted.swap(false, Ordering::SeqCst);
         } else {
             self.noted.store(false, Ordering::Relaxed);
@@ -90,7 +92,7 @@ mod tests {
     use super::StoresInFlight;
     use crate::{Arc, AtomicU32, Ordering};
 
-    /// One of them: stores, and loads what the other has stored.
+    /// One process: stores, and loads what the other has stored.
     fn store_and_load(
         stores: &StoresInFlight,
         own: &AtomicU32,

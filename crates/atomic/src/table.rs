@@ -1,4 +1,4 @@
-//! Object table that is read without a lock, where a removed object stays readable for a while.
+//! Object table: read without a lock; a removed object stays readable for a while.
 //!
 //! ```text
 //!   chunks: [ptr; CHUNKS] ──► [Slot; CHUNK]      a slot: name, object       name: kind │ generation │ index
@@ -8,9 +8,9 @@
 //!                     name                  vacant(name), object still in place   object dropped
 //! ```
 //!
-//! A chunk is made when the first object needs it, and stays. A slot has the name of the object in it, or else of the next one,
-//! made [`vacant`]: so one comparison tells whether a name is that of a live object of this table. A removal moves the generation on, so
-//! that an old name is noticed. Inserting and removing take the lock of the free list; readers take none:
+//! A chunk is made when the first object needs it, and stays. A slot holds the name of its object, or, made [`vacant`], the name of the
+//! next one: so one comparison shows whether a name belongs to a live object of this table. A removal advances the generation, so that
+//! an old name is noticed. Inserting and removing take the lock of the free list; readers take none:
 //!
 //! | writer | reader |
 //! |---|---|
@@ -18,16 +18,16 @@
 //! | chunk filled, then its address stored, Release (`SYNC table.chunk`) | address loaded, Acquire |
 //!
 //! # Safety
-//! A reader gets a reference without a lock, and may hold it when the object is removed. Therefore a
-//! removal touches neither the object nor its slot: the *index* waits in a queue of [`QUARANTINE`], and
-//! until it leaves that queue nothing is written to the slot and the object is not dropped. When it
-//! leaves, the object is moved out under the lock and dropped after the lock was given back, since
-//! dropping may call back into the same table.
+//! A reader gets a reference without a lock, and may still hold it when the object is removed. Therefore a
+//! removal touches neither the object nor its slot: the *index* waits in a queue of [`QUARANTINE`] entries,
+//! and until it leaves that queue nothing is written to the slot and the object is not dropped. When it
+//! leaves, the object is moved out under the lock and dropped after the lock was given back, since dropping
+//! may call back into the same table.
 //!
-//! The promise to readers is therefore: a reference is valid until [`QUARANTINE`] objects of the same
-//! table have been removed after its own. Who removes more than that while a call still uses the reference
-//! breaks it; what must live longer has to be cloned out of the table (objects that are counted
-//! references are, wherever an operation outlives its call).
+//! The promise to readers is therefore: a reference is valid until [`QUARANTINE`] objects of the same table
+//! have been removed after its own. Removing more than that while a call still uses the reference breaks the
+//! promise; an object that must live longer has to be cloned out of the table (objects that are counted
+//! references are cloned wherever an operation outlives its call).
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -37,7 +37,7 @@ use std::sync::PoisonError;
 use crate::types::{Mutex, MutexGuard};
 use crate::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell};
 
-/// Bits of the index of a slot; few where a tool looks at every step.
+/// Bits of the index of a slot; few under tools that examine every step.
 pub const INDEX_BITS: u32 = if cfg!(loom) {
     2
 } else if cfg!(miri) {
@@ -47,13 +47,13 @@ pub const INDEX_BITS: u32 = if cfg!(loom) {
 };
 /// Bits of the generation of a slot.
 pub const GENERATION_BITS: u32 = 6;
-/// From this bit on a name says the kind of its table.
+/// From this bit on a name holds the kind of its table.
 pub const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
 
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
 const GENERATION_MASK: usize = ((1 << GENERATION_BITS) - 1) << INDEX_BITS;
-/// What stands in a slot without a live object in place of the name, and the other way round. It has the index of the slot beside it: no name that
-/// leads to this slot is the same.
+/// The content of a slot without a live object, from the name, and the other way round. It holds the index of the neighbouring slot: no name that
+/// leads to this slot is equal to it.
 const fn vacant(name: usize) -> usize {
     name ^ 1
 }
@@ -89,7 +89,7 @@ pub struct Table<T> {
     writers: Mutex<Writers>,
 }
 
-/// What inserting and removing need the lock for.
+/// The state that inserting and removing change under the lock.
 struct Writers {
     /// Entries without an object.
     free: Vec<u32>,
@@ -116,7 +116,7 @@ unsafe impl<T: Send + Sync> Sync for Table<T> {}
 unsafe impl<T: Send> Send for Table<T> {}
 
 impl<T> Table<T> {
-    /// An empty table, whose names say this kind.
+    /// An empty table, whose names hold this kind.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new(kind: u8) -> Self {
@@ -137,7 +137,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The slot of a name; that of another one if the name is not of this table.
+    /// The slot of a name; another slot if the name is not of this table.
     #[inline]
     fn slot(&self, name: usize) -> Option<&Slot<T>> {
         let index = name & INDEX_MASK;
@@ -154,8 +154,8 @@ impl<T> Table<T> {
         Some(unsafe { &*chunk.add(index & (CHUNK - 1)) })
     }
 
-    /// The object of that name, if it is a live one of this table. How long the reference may be used is said at the
-    /// head of the module.
+    /// The object of that name, if it is a live one of this table. The module page says how long the reference may
+    /// be used.
     #[inline]
     pub fn get(&self, name: usize) -> Option<&T> {
         let slot = self.slot(name)?;
@@ -171,7 +171,7 @@ impl<T> Table<T> {
         )
     }
 
-    /// Puts an object in; answers its name.
+    /// Inserts an object; returns its name.
     ///
     /// # Errors
     /// The object, when the table is full.
@@ -218,8 +218,8 @@ impl<T> Table<T> {
         self.chunks[chunk_index].store(Box::into_raw(chunk).cast(), Ordering::Release);
     }
 
-    /// Takes an object out; answers whether it was there. It is dropped when as many others as the
-    /// quarantine holds have been removed after it, in the call that removes the last of them.
+    /// Removes an object; returns whether it was there. It is dropped after as many others as the quarantine
+    /// holds have been removed, in the call that removes the last of these.
     pub fn remove(&self, name: usize) -> bool {
         let mut writers = self.lock();
         let Some(slot) = self.slot(name) else {
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(table.get(again), Some(&"second"));
     }
 
-    /// A call that is under way keeps its object when the handle is freed and others are made.
+    /// A call under way keeps its object when the handle is freed and new ones are made.
     #[test]
     fn a_live_reference_outlasts_removal_and_insertion() {
         let table = Table::new(3);
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&probe), 1, "a table owns its objects");
     }
 
-    /// Dropping an object may use the table that it was in: no lock is held meanwhile.
+    /// Dropping an object may use the table that it was in: no lock is held at that time.
     #[test]
     fn a_drop_may_call_back() {
         struct Caller(Option<std::sync::Weak<Table<Self>>>);
@@ -470,14 +470,14 @@ mod models {
         }
 
         fn read(&self) -> u32 {
-            // SAFETY: written before it was inserted; loom reports whoever writes meanwhile.
+            // SAFETY: written before it was inserted; loom reports any thread that writes meanwhile.
             self.0.with(|value| unsafe { *value })
         }
     }
 
     impl Drop for Watched {
         fn drop(&mut self) {
-            // SAFETY: exclusive by `&mut self`; loom reports whoever reads meanwhile.
+            // SAFETY: exclusive by `&mut self`; loom reports any thread that reads meanwhile.
             self.0.with_mut(|value| unsafe { *value = 0 });
         }
     }
@@ -505,7 +505,7 @@ mod models {
         });
     }
 
-    /// What one thread inserted, another one that learns the name by other means sees whole.
+    /// An object inserted by one thread is seen whole by another one that learns its name by other means.
     #[test]
     fn an_inserted_object_is_seen_whole() {
         loom::model(|| {

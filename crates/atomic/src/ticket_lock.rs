@@ -1,56 +1,57 @@
-//! Ticket lock: shared or had alone, first come, first served; but who has other locks since before goes past those who wait.
+//! Ticket lock: shared or had alone, first come, first served; but a thread that already has other locks goes
+//! past the waiting ones.
 //!
 //! ```text
 //!   tickets  next (16) │ serving (16) │ readers (16) │ listed (15) │ alone (1)      all zeros: a lock that nobody has
-//!   first    number (16) │ time (48): of the writer that is first in line and has to wait
+//!   first    number (16) │ time (48): both of the writer that is first in line and has to wait
 //! ```
 //!
-//! Whoever wants the lock draws the number `next`, and has its turn when `serving` has come to it. A *reader* shares the lock: it
+//! A thread that wants the lock draws the number `next`, and has its turn when `serving` reaches it. A *reader* shares the lock: it
 //! lets the next one in at once, and counts itself. A *writer* is first in line as long as there are readers; then it sets `alone`,
-//! and lets the next one in when it is done. Taken and given back without a wait, the lock costs one atomic instruction each.
+//! and lets the next one in when it is done. Taking or giving back the lock without a wait costs one atomic instruction.
 //!
-//! # Who has other locks
-//! With nothing but the order in line, two readers that have a lock each and ask for that of the other wait for ever if a writer stands
-//! in line at both locks: for the writer before them, which waits for the other reader. Neither writer has anything; it is their
-//! place in line alone that closes the circle. So who has other locks draws no number ([`share_further`](TicketLock::share_further)). It goes in
+//! # Threads that have other locks
+//! With the order in line alone, two readers that each have a lock and ask for that of the other would wait for ever if a writer stands in line
+//! at both locks: each waits for the writer before it, which waits for the other reader. Neither writer has anything; only its place in line
+//! closes the circle. So a thread that has other locks draws no number ([`share_further`](TicketLock::share_further)). It enters
 //!
 //! 1. when nobody is in line;
-//! 2. past a writer that is first in line, and waits since a later [time](Time) than that of the caller; which is the [`EARLIEST`] while somebody
-//!    [waits](TicketLock::is_waited_for) for a lock that the caller keeps;
+//! 2. past a writer that is first in line and has waited since a later [time](Time) than the caller's; the caller's time is [`EARLIEST`] while
+//!    somebody [waits](TicketLock::is_waited_for) for a lock that the caller keeps;
 //! 3. after a writer that it has met `alone`: then it is *listed*, and the next one in line waits for it.
 //!
-//! Else it waits. The time is that of a clock which all locks have together: a writer that is first and has to wait advances it by
-//! one, and announces what it shows. Who has gone past a writer takes the time of that writer for its own when it has given the lock
-//! back, so that it goes past the same one only once, and past none that waits since before.
+//! Otherwise it waits. Times are those of a clock that all locks share: a writer that is first and has to wait advances it by one,
+//! and announces the result. A reader that has gone past a writer takes that writer's time as its own when it has given the lock
+//! back, so that it goes past the same writer only once, and past none that has waited longer.
 //!
 //! # Why nobody waits for ever
-//! *A writer.* Each reader goes past it once by 2, and once by 3, which takes that it came before the writer was first. It goes past it once more
-//! only while somebody waits for a lock that it keeps, and which it has to give back some time for that one.
+//! *A writer.* Each reader goes past it once by rule 2, and once by rule 3, for which it must have come before the writer was first. It goes past
+//! the writer again only while somebody waits for a lock that it keeps, and which it must give back some time for that one.
 //!
-//! *A circle.* Let writers have one lock each. Who has nothing holds nobody up who could be in a circle. A writer that is `alone` waits for
-//! nothing. What is left are readers that keep something and wait for a writer which is first in line, and such writers, which wait for readers that are in.
-//! Let a reader look for the last time. That comes after its writer has announced itself, because all look again then. Nobody waited for
-//! what the reader keeps, or it had gone past. So whoever waits for that has come to stand in line after this look, and has announced
-//! itself later than the reader's writer. Such announcements would be later and later all the way round. The same with a reader that
-//! is listed at a lock which another one keeps alone.
+//! *A circle.* Assume that writers have one lock each. A thread that has nothing holds up nobody who could be in a circle, and a writer that is
+//! `alone` waits for nothing. What is left are readers that keep a lock and wait for a writer that is first in line, and such writers, which wait for
+//! readers that are in. Consider the last look of a reader. It comes after the reader's writer has announced itself, because all look again then. At
+//! that look nobody waited for what the reader keeps, or the reader would have gone past. So the writer that waits for it came into line after this
+//! look, and has announced itself later than the reader's writer. Around a circle such announcements would be later and later. The same holds for a
+//! reader that is listed at a lock which another thread keeps alone.
 //!
-//! *By times alone*, where a reader cannot know who waits for what it keeps. Let all its locks be taken while its time stays the same. The time of the
-//! writer that a reader waits for is not later than that of the reader, but later than that of each one that is in. For that one has gone past, or was in before the
-//! writer announced itself; and no time is ahead of the clock, if the locks of a circle have one together. So the times of the readers in a circle would fall
-//! all the way round.
+//! *By times alone*, if a reader cannot know who waits for what it keeps. Assume that it takes all its locks while its time stays the same. The time
+//! of the writer that a reader waits for is not later than the reader's own, but later than that of each reader that is in: such a reader has gone
+//! past the writer, or was in before the writer announced itself; and no time is ahead of the clock, if the locks of a circle share one clock. So
+//! around a circle the times of the readers would fall all the way.
 //!
-//! A program whose writers ask for a second lock can wait in a circle, as it can with any locks: there somebody has what the other
-//! one wants.
+//! A program whose writers ask for a second lock can wait in a circle, as with any locks: there each one has what another one
+//! wants.
 //!
 //! # With flags
-//! Beside it there may be a [`ReaderBias`]. A writer turns flags off as soon as it is first in line, and is `alone` only when they
-//! are down; meanwhile a reader that has the lock by a number may turn them on again. So a writer looks once more when it is alone,
-//! when no reader is left that could, and steps back if they are on. It announces itself after it has turned them off: whoever came
-//! in by a flag was in before.
+//! The lock may be combined with a [`ReaderBias`]. A writer turns flags off as soon as it is first in line, and is `alone` only
+//! when all flags are down; until then a reader that has the lock by a number may turn them on again. So a writer looks once more
+//! when it is alone, when no reader is left that could do that, and steps back if they are on. It announces itself after it has
+//! turned them off: readers that came in by a flag were in before.
 //!
 //! # Ordering
-//! SYNC ticket_lock: all accesses of both words are sequentially consistent. So what is done under the lock comes before
-//! whatever is done by who has it next; and who waits, having announced that, finds what has changed, or is found by who has changed it.
+//! SYNC ticket_lock: all accesses of both words are sequentially consistent. So what is done under the lock comes before anything done
+//! by its next holder; and a thread that has announced its wait finds the change, or is found by the thread that made it.
 
 use crate::reader_bias::ReaderBias;
 use crate::{AtomicU32, AtomicU64, Kernel, Ordering};
@@ -59,16 +60,16 @@ use crate::{AtomicU32, AtomicU64, Kernel, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Number(u16);
 
-/// A time of the clock that all locks have together: how often a writer had to wait before.
+/// A time of the clock that all locks share: how often a writer has had to wait before.
 pub type Time = u64;
 
-/// The time of who goes past every writer that is first in line.
+/// The time of a thread that goes past every writer that is first in line.
 pub const EARLIEST: Time = 0;
 
 /// Bits of a time that are announced; a clock that counts every microsecond shows as many after eight years.
 const TIME_BITS: u32 = 48;
 
-/// The word of the tickets, and that of who is first in line.
+/// The word of the tickets, and that of the writer that is first in line.
 #[derive(Clone, Copy, Debug)]
 pub struct TicketLock<'a> {
     tickets: &'a AtomicU64,
@@ -80,30 +81,30 @@ pub struct TicketLock<'a> {
 pub struct Writer {
     number: Number,
     is_first: bool,
-    /// It has turned flags off, so that some may be up.
+    /// It has turned flags off, and some may still be up.
     awaits_flags: bool,
 }
 
-/// What a writer in line has come to.
+/// The state of a writer in line.
 #[must_use = "a writer that is first announces that"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// It is alone.
     Alone,
     /// It has to wait, and has become first in line, or has turned flags off: its time begins now, to be
-    /// [announced](TicketLock::announce), and all who wait look again.
+    /// [announced](TicketLock::announce), and all waiting threads look again.
     First,
     /// It has to wait.
     Waits,
 }
 
-/// How a reader that has other locks has come in.
+/// How a reader that has other locks has entered.
 #[must_use = "who has gone past a writer takes its time when it gives the lock back"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Past {
     /// Past nobody.
     Nobody,
-    /// Past a writer that waits since then.
+    /// Past a writer that has waited since this time.
     Writer(Time),
 }
 
@@ -136,13 +137,13 @@ impl Tickets {
         halves(self.next, self.serving) | halves(self.readers, high) << 32
     }
 
-    /// Whether nobody is in line, nor alone.
+    /// Whether nobody is in line or alone.
     #[inline]
     fn is_free(self) -> bool {
         self.next == self.serving
     }
 
-    /// Whether a writer may be alone whose turn it is.
+    /// Whether a writer whose turn it is may be alone.
     #[inline]
     fn is_empty(self) -> bool {
         self.readers == 0 && self.listed == 0 && !self.alone
@@ -164,7 +165,7 @@ impl Tickets {
         }
     }
 
-    /// One more shares it; `None` if there is no room to count it.
+    /// Adds a sharer; `None` if there is no room to count it.
     #[inline]
     fn share(self) -> Option<Self> {
         let readers = self.readers.checked_add(1)?;
@@ -200,7 +201,8 @@ impl<'a> TicketLock<'a> {
         Self { tickets, first }
     }
 
-    /// Replaces the tickets by what `change` makes of them; answers what they were, or `None` if it makes nothing of them.
+    /// Replaces the tickets by the result of `change`; returns the former ones, or `None` if `change` returns
+    /// nothing.
     #[inline(always)]
     fn update(self, change: impl Fn(Tickets) -> Option<Tickets>) -> Option<Tickets> {
         let change = |word| change(Tickets::of(word)).map(Tickets::word);
@@ -211,7 +213,7 @@ impl<'a> TicketLock<'a> {
         was.ok().map(Tickets::of)
     }
 
-    /// Shares it if nobody is in line. Whether that was done.
+    /// Shares it if nobody is in line. Returns whether that was done.
     #[inline]
     #[must_use]
     pub fn try_share(self) -> bool {
@@ -219,7 +221,7 @@ impl<'a> TicketLock<'a> {
             .is_some()
     }
 
-    /// Takes it to be alone, if nobody has it or is in line. Whether that was done.
+    /// Takes it alone, if nobody has it or is in line. Returns whether that was done.
     #[inline]
     #[must_use]
     pub fn try_be_alone(self) -> bool {
@@ -230,7 +232,7 @@ impl<'a> TicketLock<'a> {
         self.update(change).is_some()
     }
 
-    /// A number, which has its turn some time: whoever draws one comes for it.
+    /// Draws a number. Its turn comes, so the caller must take it.
     pub fn draw(self) -> Number {
         let was = self.update(|now| Some(now.draw()));
         Number(was.map_or(0, |was| was.next))
@@ -245,7 +247,7 @@ impl<'a> TicketLock<'a> {
         }
     }
 
-    /// Shares it if the number has its turn. Whether that was done.
+    /// Shares it if the number has its turn. Returns whether that was done.
     #[must_use]
     pub fn share(self, number: Number) -> bool {
         let change = |now: Tickets| {
@@ -255,9 +257,9 @@ impl<'a> TicketLock<'a> {
         self.update(change).is_some()
     }
 
-    /// Shares it, for a caller that has other locks and this time, past all who may be passed. `listed` is false at first and
-    /// the same variable for each look; who gives up while it is true calls [`unlist`](Self::unlist). `None`: the caller waits, and
-    /// looks again after any change.
+    /// Shares it, for a caller that has other locks and the time `mine`, past all writers that may be passed. `listed` is false at
+    /// first and the same variable for each look; a caller that gives up while it is true calls [`unlist`](Self::unlist). `None`:
+    /// the caller waits, and looks again after any change.
     pub fn share_further(self, mine: Time, listed: &mut bool) -> Option<Past> {
         // SYNC ticket_lock
         let mut word = self.tickets.load(Ordering::SeqCst);
@@ -291,20 +293,20 @@ impl<'a> TicketLock<'a> {
         }
     }
 
-    /// Whether somebody waits for whoever has it: in line, or listed.
+    /// Whether somebody waits for its present holders: in line, or listed.
     #[must_use]
     pub fn is_waited_for(self) -> bool {
         // SYNC ticket_lock
         let now = Tickets::of(self.tickets.load(Ordering::SeqCst));
         if now.alone {
-            // The number of whoever is alone is not served yet.
+            // The number of the writer that is alone is still being served.
             now.listed > 0 || !now.serve_next().is_free()
         } else {
             !now.is_free()
         }
     }
 
-    /// Who is listed does not wait any more.
+    /// Removes a listed caller that no longer waits.
     pub fn unlist(self) {
         self.update(|now| Some(now.unlist()));
     }
@@ -313,11 +315,12 @@ impl<'a> TicketLock<'a> {
     fn time_of_first(self, number: u16) -> Option<Time> {
         // SYNC ticket_lock
         let first = self.first.load(Ordering::SeqCst);
-        // A number of long ago has an earlier time than whoever has it now will have, and lets fewer past.
+        // An old announcement with the same number has an earlier time than the present writer will have, and
+        // lets fewer past.
         (first as u16 == number && first >> 16 != 0).then_some(first >> 16)
     }
 
-    /// A writer looks whether it is alone. `flags`: those of all who share it by a flag.
+    /// A writer looks whether it can be alone. `flags`: the flags of all threads that may share it by a flag.
     pub fn look<'f, F: IntoIterator<Item = &'f AtomicU32>>(
         self,
         writer: &mut Writer,
@@ -345,7 +348,7 @@ impl<'a> TicketLock<'a> {
             if !bias.is_on() {
                 return Turn::Alone;
             }
-            // Whoever has met it alone is listed, and looks again.
+            // A reader that has met it alone is listed, and looks again.
             self.update(|now| Some(now.set_alone(false)));
             anew = true;
         }
@@ -357,7 +360,7 @@ impl<'a> TicketLock<'a> {
             .is_some()
     }
 
-    /// A writer has become [first in line](Turn::First) at this time, which the clock has not shown before.
+    /// A writer has become [first in line](Turn::First) at a time which the clock has not shown before.
     pub fn announce(self, writer: &Writer, since: Time) {
         let since = since & (Time::MAX >> (Time::BITS - TIME_BITS));
         let first = u64::from(writer.number.0) | since << 16;
@@ -365,7 +368,7 @@ impl<'a> TicketLock<'a> {
         self.first.store(first, Ordering::SeqCst);
     }
 
-    /// Who shares it gives it back.
+    /// A sharer gives it back.
     #[inline]
     pub fn leave(self) {
         let leave = |now: Tickets| {
@@ -375,7 +378,7 @@ impl<'a> TicketLock<'a> {
         self.update(leave);
     }
 
-    /// Who is alone gives it back.
+    /// A writer that is alone gives it back.
     #[inline]
     pub fn leave_alone(self) {
         self.update(|now| Some(now.serve_next().set_alone(false)));

@@ -13,7 +13,7 @@ use std as base;
 
 #[cfg(fault_points)]
 use crate::fault_points as shared;
-/// Where the words come from that processes may share.
+/// The source of words that processes may share.
 #[cfg(not(fault_points))]
 use base::sync::atomic as shared;
 
@@ -40,10 +40,10 @@ pub type Arc<T> = base::sync::Arc<T>;
 
 /// A mutual exclusion between threads, for what is off the hot path.
 pub type Mutex<T> = base::sync::Mutex<T>;
-/// The right to what a [`Mutex`] protects.
+/// Access to what a [`Mutex`] protects.
 pub type MutexGuard<'a, T> = base::sync::MutexGuard<'a, T>;
 
-/// The word of a futex as the kernel is handed it.
+/// The word of a futex as it is passed to the kernel.
 #[cfg(not(loom))]
 #[inline]
 #[must_use]
@@ -54,7 +54,7 @@ pub fn kernel_word(word: &AtomicU32) -> &core::sync::atomic::AtomicU32 {
     word
 }
 
-/// A fence between threads. Under loom only `SeqCst` fences order more than their neighbours say.
+/// A fence between threads. Under loom, only `SeqCst` fences order more than the accesses next to them do.
 #[inline]
 pub fn fence(order: Ordering) {
     base::sync::atomic::fence(order);
@@ -74,8 +74,8 @@ pub fn yield_now() {
     base::thread::yield_now();
 }
 
-/// A value on cache lines of its own. 128 bytes, because the adjacent-line prefetcher of x86 fetches
-/// pairs of lines, so that two neighbours at 64 would still be pulled along.
+/// A value on cache lines of its own. 128 bytes, because the adjacent-line prefetcher of x86 fetches pairs of
+/// lines, so that a neighbour at 64 would still be fetched with it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CacheLine<T>(pub T);

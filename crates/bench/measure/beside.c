@@ -1,5 +1,5 @@
-/* Waiting where it is hard: beside a process that computes all the time, and among more ranks than
- * cores that ask instead of waiting. */
+/* Waiting under difficult conditions: beside a process that computes all the time, and among more
+ * ranks than cores that poll instead of waiting. */
 #define _GNU_SOURCE
 #include "measure.h"
 
@@ -36,7 +36,7 @@ static pid_t foreign_start(void)
     _exit(0);
 }
 
-/* Ends it; the nanoseconds of processor time that it had. */
+/* Ends it; returns the nanoseconds of processor time that it had. */
 static double foreign_end(pid_t child)
 {
     struct rusage usage;
@@ -78,8 +78,8 @@ static void allreduce_once(int rank)
 }
 
 /* call=pingpong (a value is half a round trip), barrier or allreduce, one after the other, beside
- * foreign=K processes that compute. milliseconds=M: the ranks do that for so long, and each value is
- * what one of these processes had of a core, in nanoseconds of a second. */
+ * foreign=K processes that compute. milliseconds=M: the ranks do that for M ms, and each value is the
+ * share of a core that one of these processes had, in nanoseconds per second. */
 void beside(struct task *task)
 {
     int count = (int)task_number(task, "foreign", 0);
@@ -133,8 +133,8 @@ static int asked(const char *call, MPI_Request *request, int from)
     return flag;
 }
 
-/* A message goes round all ranks; each asks for it, by call=test, testany, testsome, status or
- * iprobe, until it is there, and hands it on. A value is the time of one hop. */
+/* A message goes round all ranks; each polls for it, by call=test, testany, testsome, status or
+ * iprobe, until it has arrived, and passes it on. A value is the time of one hop. */
 void polling(struct task *task)
 {
     static const char *const calls[] = {"test", "testany", "testsome", "status", "iprobe"};

@@ -87,7 +87,7 @@ void collective(struct task *task)
     call.out = buffer((size_t)call.size);
     call.in = buffer((size_t)call.size * (size_t)task->ranks);
     prove(&call, task->rank);
-    MPI_Barrier(MPI_COMM_WORLD); /* those that still check are not to be waited for in what is timed */
+    MPI_Barrier(MPI_COMM_WORLD); /* the timed part must not wait for ranks that still check */
     for (int sample = -1; sample < task->samples; sample++) {
         int count = sample < 0 ? task->warmup : task->iterations;
         double spent = 0, sum = 0;

@@ -1,4 +1,4 @@
-/* What waiting costs: processor time of a blocked rank, memory of an idle one, the share of a core. */
+/* Cost of waiting: processor time of a blocked rank, memory of an idle one, the share of a core. */
 #define _GNU_SOURCE
 #include "measure.h"
 
@@ -39,7 +39,7 @@ void idle(struct task *task)
     }
 }
 
-/* Every rank talks to every other once, so that what is set up at first use is there; then the
+/* Every rank communicates with every other once, so that everything is set up; then the
  * harness reads the memory of the processes while they sleep. The value has no meaning. */
 void settle(struct task *task)
 {
@@ -56,7 +56,7 @@ void settle(struct task *task)
     free(in);
 }
 
-/* Works for `milliseconds` without any call; a value is the processor time that it was given. */
+/* Works for `milliseconds` without any call; a value is the processor time that it got. */
 void burn(struct task *task)
 {
     long milliseconds = task_number(task, "milliseconds", 100);

@@ -1,6 +1,6 @@
 /* Instructions of one call, counted one by one: a second process steps the calling thread through it (ptrace). The
- * count is exact and the same on any machine that runs the same code, however busy it is. It has no time in it: a call
- * that waits would count its looks, so each call is made when what it needs is there. */
+ * count is exact and the same on any machine that runs the same code, however busy it is. It contains no waiting: a call
+ * that waits would count its polls, so each call is made when everything that it needs is there. */
 #define _GNU_SOURCE
 #include "measure.h"
 
@@ -33,12 +33,12 @@ static struct meter {
 } *meter;
 
 static long self;
-static int left_out; /* calls are to be those that a profile leaves out */
+static int left_out; /* count calls that a profile leaves out */
 static MPI_Request requests[CALLS];
 static char words[CALLS][LONGEST];
 static int bytes;
 
-/* Stops the other threads of a process until this one ends: that which has calls recorded again when a period is over does not then. */
+/* Stops the other threads of a process until this one ends: then the thread that makes calls recorded again after a period does not run. */
 static void stop_others(pid_t process)
 {
     char path[64];
@@ -79,8 +79,8 @@ static void step_parent(pid_t parent)
     _exit(0);
 }
 
-/* Makes calls until a profile leaves them out, which it does for the rest of a period of 50 ms of the time of day: of that most is
- * still to come. */
+/* Makes calls until a profile leaves them out, which it does for the rest of a period of 50 ms of the time of day: most of it must
+ * still remain. */
 static void spend_profile(void)
 {
     enum { PERIOD = 50 * 1000 * 1000, SOON = 2 * 1000 * 1000, TURNS = 3000 };
@@ -182,7 +182,7 @@ static void probe(void)
         MPI_Iprobe(0, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-/* One-sided: an operation on the memory of rank 1 and what completes it, within lock_all. */
+/* One-sided: an operation on the memory of rank 1 and its completion, within lock_all. */
 static MPI_Win window;
 
 static void put_flush(void)
@@ -240,14 +240,14 @@ static void (*one_sided_of(const struct task *task))(void)
     return NULL;
 }
 
-/* Long enough for the other rank to make its calls, outside of MPI: who sleeps inside must be woken. */
+/* Long enough for the other rank to make its calls, outside of MPI: a rank that sleeps inside must be woken. */
 static void pause_outside(void)
 {
     struct timespec pause = {0, 300 * 1000 * 1000};
     nanosleep(&pause, NULL);
 }
 
-/* Rank 1 stays outside of MPI until rank 0 has counted, however long steps take here: it says which process it is, and waits for
+/* Rank 1 stays outside of MPI until rank 0 has counted, however long steps take here: it sends its process id, and waits for
  * a signal. */
 static void wait_outside(void)
 {
@@ -262,7 +262,7 @@ static void wait_outside(void)
         fail("rank 0 has not counted within a minute");
 }
 
-/* Counts while rank 1 waits outside, and tells it. */
+/* Counts while rank 1 waits outside, and informs it. */
 static long steps_alone(void (*body)(void))
 {
     long process;
@@ -272,7 +272,7 @@ static long steps_alone(void (*body)(void))
     return steps;
 }
 
-/* Rank 1 says that it is about to go to sleep outside of MPI, so that it does not see what rank 0 sends then. */
+/* Rank 1 announces that it is about to sleep outside of MPI, so that it does not see what rank 0 sends afterwards. */
 static void go(int rank)
 {
     char nothing = 0;
@@ -283,7 +283,7 @@ static void go(int rank)
 }
 
 /* A barrier of two without waiting: the other rank is in it already. There it is held by a signal, in whose handler it waits outside
- * of MPI until rank 0 has counted. It may have been about to sleep: a message takes that back, which is not counted. */
+ * of MPI until rank 0 has counted. It may have been about to sleep: a message cancels that, which is not counted. */
 static pid_t other;
 
 /* Whether the signal came within a second. */
@@ -342,7 +342,7 @@ static long least_of_barriers(int rank)
     return least;
 }
 
-/* Counts on the rank that makes the call; the other one does what the call needs. */
+/* Counts on the rank that makes the call; the other one does its part for the call. */
 static double count(const struct task *task)
 {
     long steps = 0;
@@ -362,7 +362,7 @@ static double count(const struct task *task)
             send();
         MPI_Barrier(MPI_COMM_WORLD);
         if (task->rank == 1) {
-            /* Whoever looks for another message sees these. */
+            /* A search for another message notices these. */
             for (int look = 0, flag; look < 4 * CALLS; look++)
                 MPI_Iprobe(0, OTHER, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
             steps = steps_of(receive);

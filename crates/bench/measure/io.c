@@ -1,5 +1,5 @@
-/* Files: all ranks write or read one file, each its blocks, which lie in it in turn. The file is on a file system in
- * memory where there is one, so that the calls are measured and not a disk. */
+/* Files: all ranks write or read one file, each its blocks, which alternate in the file. The file is on a file system in
+ * memory if there is one, so that the calls are measured and not a disk. */
 #include "measure.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void check(int code, const char *what)
 }
 
 /* call=write_all, read_all, write, read; block=bytes of a block; bytes=those of each rank. A value is the time of one call of all
- * ranks, with the barrier behind it. */
+ * ranks, with the barrier after it. */
 void io(struct task *task)
 {
     long block = task_number(task, "block", 64), bytes = task_number(task, "bytes", 1 << 20);
@@ -36,7 +36,7 @@ void io(struct task *task)
     MPI_Bcast(&process, 1, MPI_INT, 0, MPI_COMM_WORLD);
     snprintf(path, sizeof path, "%s/weft-measure-io-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", process);
     check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file), "MPI_File_open");
-    /* All have it open: from here on nothing is left behind, however this process ends. */
+    /* All have it open: from here on no file is left behind, however this process ends. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (task->rank == 0 && unlink(path))
         fail("%s cannot be removed", path);
@@ -45,7 +45,7 @@ void io(struct task *task)
     MPI_Type_commit(&tile);
     check(MPI_File_set_view(file, (MPI_Offset)block * task->rank, MPI_CHAR, tile, "native", MPI_INFO_NULL),
           "MPI_File_set_view");
-    /* Once with known data, looked at by another way than it was written. */
+    /* Once with known data, read in another way than they were written. */
     pattern_fill(data, (size_t)bytes, (unsigned)task->rank);
     if (together)
         check(MPI_File_write_at_all(file, 0, data, (int)bytes, MPI_CHAR, MPI_STATUS_IGNORE), "write");

@@ -153,8 +153,8 @@ static void library(char *name, size_t room)
             *at = ' ';
 }
 
-/* Counts the instructions of each request, and prints the fewest of three samples: what a call meets on its way now and
- * then (a lane with room again) is in the others. */
+/* Counts the instructions of each request, and prints the fewest of three samples: rare extra work of a call
+ * (a lane with room again) is in the others. */
 static void count_all(struct task *task, char **requests)
 {
     double values[3];

@@ -52,7 +52,7 @@ static double posted(const struct task *task, int depth, const int *order)
     return took;
 }
 
-/* Rank 0 sends all tags and a mark; once the mark is there, so is all before it, and rank 1 receives
+/* Rank 0 sends all tags and a mark; once the mark has arrived, so has all before it, and rank 1 receives
  * in the order: time of its receives. */
 static double unexpected(const struct task *task, int depth, const int *order)
 {

@@ -6,7 +6,7 @@
  *
  * Between two requests every rank sleeps in read() on its own socket, outside of MPI. A job that is
  * not measured therefore uses no processor, whatever its MPI does while it waits, so jobs of several
- * implementations live side by side and are asked in random order.
+ * implementations exist side by side and are asked in random order.
  *
  * All times come from clock_gettime(CLOCK_MONOTONIC), the same for every implementation; all ranks
  * run on one machine, so the clock is also the same for every rank. Every value that a workload
@@ -18,7 +18,7 @@
 #include <mpi.h>
 #include <stddef.h>
 
-/* What a workload knows of its job and of the request that it serves. */
+/* A workload's data about its job and the request that it serves. */
 struct task {
     int rank;
     int ranks;
@@ -40,7 +40,7 @@ double now(void);
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* A buffer of at least bytes, on its own pages, every page touched. */
 char *buffer(size_t bytes);
-/* Fills a buffer with a pattern of a seed, and proves that it has it. */
+/* Fills a buffer with the pattern of a seed; checks that it has it. */
 void pattern_fill(char *bytes, size_t length, unsigned seed);
 void pattern_check(const char *bytes, size_t length, unsigned seed, const char *where);
 

@@ -42,7 +42,7 @@ static void nonblocking(char *out, char *in, int size, int peer, int first, int 
     }
 }
 
-/* As `blocking`, each message with data of its own that the receiver looks at. */
+/* As `blocking`, each message with its own data, which the receiver checks. */
 static void checked(char *out, char *in, int size, int peer, int first, int count, MPI_Comm comm)
 {
     for (int index = 0; index < count; index++) {
@@ -58,7 +58,7 @@ static void checked(char *out, char *in, int size, int peer, int first, int coun
 
 /* Time of one message, one way: half of a round trip.
  * communicators=K: on the last of K duplicates; posted=K: beside K receives that nothing matches;
- * idle=1: while every other rank is blocked in MPI_Recv; check=1: each message is another and is looked at. */
+ * idle=1: while every other rank is blocked in MPI_Recv; check=1: each message differs and is checked. */
 void pingpong(struct task *task)
 {
     int size = (int)task_number(task, "size", 8);
@@ -116,7 +116,7 @@ void pingpong(struct task *task)
 }
 
 /* Rank 0 sends `window` messages and waits for a short answer; a value is the time of one window.
- * check=1: data are looked at after each sample, not only at the end. */
+ * check=1: data are checked after each sample, not only at the end. */
 void bandwidth(struct task *task)
 {
     int size = (int)task_number(task, "size", 8);
@@ -158,7 +158,7 @@ void bandwidth(struct task *task)
 }
 
 /* The bare copy between two processes, without a message: rank 0 reads a buffer of rank 1 with one
- * system call per copy. What no message-passing library between processes can beat by much. */
+ * system call per copy. No message-passing library between processes can beat it by much. */
 void copy(struct task *task)
 {
     size_t size = (size_t)task_number(task, "size", 8);

@@ -16,9 +16,9 @@
 
 #define TAG 46
 
-/* Bytes that the kernel takes ahead of what it has sent. As measured, with as many a stream of large messages
- * over loopback carries a tenth to a third more than with what the kernel chooses, and small ones as many: what
- * is under way fits a cache. */
+/* Bytes that the kernel takes ahead of what it has sent. As measured, with this many a stream of large messages
+ * over loopback carries a tenth to a third more than with the kernel's choice, and equally many small ones: the
+ * bytes under way fit in a cache. */
 #define AHEAD (512 << 10)
 
 /* Connects the two ranks, over loopback. */
@@ -54,7 +54,7 @@ static int connection(const struct task *task)
     return known;
 }
 
-/* Adds what moved; a stream that has no room, or nothing to read, is asked again. */
+/* Adds the bytes moved; a stream without room, or with nothing to read, is tried again. */
 static void moved(ssize_t count, size_t *have, const char *what)
 {
     if (count > 0)
@@ -63,7 +63,7 @@ static void moved(ssize_t count, size_t *have, const char *what)
         fail("%s: %s", what, count ? strerror(errno) : "the other side is gone");
 }
 
-/* Sends so many bytes and receives as many as that, both at once. */
+/* Sends and receives the given numbers of bytes, both at once. */
 static void both(int stream, const char *out, size_t sends, char *in, size_t receives)
 {
     size_t sent = 0, received = 0;

@@ -13,7 +13,7 @@ struct access {
     char *memory; /* this rank's part of the window */
     int size;
     int batch; /* operations between two flushes, or within an epoch */
-    int peer;  /* whom to access, -1: nobody */
+    int peer;  /* the rank to access, -1: none */
 };
 
 static void put(const struct access *access)
@@ -39,7 +39,7 @@ static void fetch_and_op(const struct access *access)
 
 static void compare_and_swap(const struct access *access)
 {
-    /* Compares with what the last one found: about every second one swaps. */
+    /* Compares with the previous result: about every second one swaps. */
     MPI_Compare_and_swap(access->out, access->in + 8, access->in, MPI_INT64_T, access->peer, 0, access->window);
 }
 
@@ -82,7 +82,7 @@ INLINED void lock(const struct access *access, call *once)
     MPI_Win_unlock(access->peer, access->window);
 }
 
-/* So many epochs with this call. */
+/* That many epochs with this call. */
 typedef void repeated(const struct access *access, int count);
 
 #define REPEATED(once, epoch)                                                                                          \
@@ -103,7 +103,7 @@ EPOCHS(accumulate)
 EPOCHS(fetch_and_op)
 EPOCHS(compare_and_swap)
 
-/* Every call once with known data, looked at by both sides. All ranks are within lock_all. */
+/* Every call once with known data, checked by both sides. All ranks are within lock_all. */
 static void prove(struct access access, int rank)
 {
     size_t size = (size_t)access.size;
@@ -210,7 +210,7 @@ void rma(struct task *task)
         MPI_Win_unlock_all(access.window);
     access.peer = task->rank == 0 ? 1 : -1;
     if (kind == FENCE) {
-        /* What an implementation sets up for a window that is used for long is no part of an epoch. */
+        /* The set-up of an implementation for a window in long use is not part of an epoch. */
         for (int warm = 0; warm < 16; warm++)
             MPI_Win_fence(warm == 0 ? MPI_MODE_NOPRECEDE : 0, access.window);
     }

@@ -1,8 +1,8 @@
 /* The routines of the first source, among a master (rank 0) and its slaves 1 to nodes: over MPI, and
  * where there is weft.h over Weft's own mailboxes and portals.
  *
- * As there: a barrier, then the exchange, and the time is the longest of those who matter: the slaves
- * of a broadcast, the master of a gather, everybody else otherwise. It is the wall clock from the
+ * As there: a barrier, then the exchange, and the time is the longest of those that count: the slaves
+ * of a broadcast, the master of a gather, all nodes otherwise. It is the wall clock from the
  * barrier to the end of the exchange, or, of the services, what the input's own counter adds up.
  * The first iterations of each sample (10 as there, unless the request says otherwise) do not count. Data are proven once, untimed. */
 #include "measure.h"
@@ -32,7 +32,7 @@ static char *block(const struct routine *routine, int node)
     return routine->in + (size_t)node * (size_t)routine->size;
 }
 
-/* Who sends to me, and to whom I send, in a step of the exchange. */
+/* The source and the destination in a step of the exchange. */
 static int before(const struct routine *routine, int step)
 {
     int all = routine->nodes + 1;
@@ -141,7 +141,7 @@ static void close_ends(struct routine *routine)
     free(routine->outputs);
 }
 
-/* What the counter of the input says, in nanoseconds. */
+/* The counter of the input, in nanoseconds. */
 static double counter(const struct routine *routine)
 {
     uint64_t latency;
@@ -218,7 +218,7 @@ static void post(const struct routine *routine, int node)
     must(weft_mailbox_write(routine->outputs[node], routine->out, (size_t)routine->size));
 }
 
-/* Reads a message, of anybody; answers who wrote it. Its place is that of its writer once it is known. */
+/* Reads a message from any node into the place of its writer, which it returns. */
 static int fetch(const struct routine *routine)
 {
     char body[WEFT_MAILBOX_MAX];
@@ -308,7 +308,7 @@ static int counts(const struct routine *routine)
     return routine->call != GATHER || routine->me == 0;
 }
 
-/* One exchange; answers its time. */
+/* One exchange; returns its time. */
 static double once(const struct routine *routine, int services, int counted)
 {
     double start;
@@ -398,8 +398,8 @@ void routine(struct task *task)
     MPI_Comm_free(&routine.comm);
 }
 
-/* Two ranks in turn; a value is half of the time there and back. Bulk data are written anew each time, as
- * the memcpy that they are compared with does. With ports=N there are
+/* Two ranks in turn; a value is half of the time there and back. Bulk data are written again each time, as
+ * by the memcpy with which they are compared. With ports=N there are
  * N further inputs, and ranks beyond two do nothing: neither should show. */
 void oneway(struct task *task)
 {

@@ -1,5 +1,5 @@
-/* Two ranks with many threads each: a thread of one plays ping-pong with its like at the other, known by its
- * tag. Threads are those of POSIX, or Weft's fibers where the library has them. */
+/* Two ranks with many threads each: each thread of one plays ping-pong with its counterpart at the other, identified by
+ * its tag. Threads are those of POSIX, or Weft's fibers where the library has them. */
 #define _GNU_SOURCE
 #include "measure.h"
 
@@ -24,7 +24,7 @@ struct round {
     MPI_Comm *comms; /* one for all, or one for each thread */
     int threads, size, turns, own;
     char *memory;         /* two buffers of each thread */
-    volatile int started; /* fibers: all have come to their first call */
+    volatile int started; /* fibers: all have reached their first call */
     volatile int go;
     pthread_barrier_t barrier;
     void (*body)(struct round *round, int number);
@@ -128,7 +128,7 @@ struct coordinator {
     double took;
 };
 
-/* Starts the others, lets each come to its first call, and times from there. */
+/* Starts the others, lets each reach its first call, and times from there. */
 static void *coordinate(void *argument)
 {
     struct coordinator *coordinator = argument;
@@ -202,7 +202,7 @@ void threads(struct task *task)
 }
 
 /* Time of a whole round of POSIX threads that send to themselves, over the messages of all of them.
- * threads=N, own=1: a communicator for each thread; hint=1: one on which nobody receives any tag. One rank, so that each thread may have a
+ * threads=N, own=1: a communicator for each thread; hint=1: one with the hint that no receive is for any tag. One rank, so that each thread may have a
  * core. */
 void carried(struct task *task)
 {

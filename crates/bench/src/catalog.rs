@@ -1,8 +1,9 @@
-//! Catalogue: every experiment that the project has or owes, in the order of the page.
+//! Catalogue: every experiment that exists or is planned, in the order of the page.
 //!
-//! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
-//! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
-//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`io`] files, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`instructions`] of calls, [`waiting`] beside other work and by asking, [`checks`] what the default checks cost, [`beyond`] the project's own (some planned in [`scaling`]).
+//! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single components, [`threads`] those of many
+//! threads in one rank, [`net`] those of the datapath, [`datapath`] further promises of the datapath, [`rma`] one-sided communication, [`io`] files,
+//! [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`instructions`] of calls, [`waiting`] beside other work and by polling, [`checks`]
+//! the cost of the default checks, [`beyond`] the project's own (some planned in [`scaling`]).
 
 mod beyond;
 mod checks;
@@ -47,14 +48,14 @@ pub fn all() -> Vec<Experiment> {
     all
 }
 
-/// Whether a name on the command line means an experiment: its id, or the beginning of its id up to a
-/// hyphen (`send` means `send-standard`, `send-synchronous` and what belongs to them).
+/// Whether a name on the command line names an experiment: its id, or the beginning of its id up to a hyphen
+/// (`send` names `send-standard`, `send-synchronous` and their relatives).
 pub fn means(name: &str, id: &str) -> bool {
     id.strip_prefix(name)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// The usual budget; experiments change what they must.
+/// The usual budget; experiments change parts of it.
 fn budget(effort: Effort) -> Budget {
     Budget {
         aim: 0.01,
@@ -97,7 +98,8 @@ fn per_implementation(
         .collect()
 }
 
-/// As [`per_implementation`], started in another way, of those that can be: `way` is the index of their job then.
+/// As [`per_implementation`], for implementations that can be started in another way: `way` gives the index
+/// of that job.
 fn per_implementation_by(
     way: impl Fn(&MpiImplementation) -> Option<usize>,
     participants: &Participants,
@@ -117,7 +119,7 @@ fn per_implementation_by(
     implementations.filter_map(of_implementation).collect()
 }
 
-/// … told to use TCP between ranks of one host.
+/// The same over TCP between ranks of one host.
 fn over_tcp(
     participants: &Participants,
     variant: &str,
@@ -126,7 +128,7 @@ fn over_tcp(
     per_implementation_by(|one| one.over_tcp, participants, variant, cells)
 }
 
-/// … by libfabric's provider tcp.
+/// The same over libfabric's provider tcp.
 fn over_libfabric(
     participants: &Participants,
     variant: &str,
@@ -135,7 +137,7 @@ fn over_libfabric(
     per_implementation_by(|one| one.over_libfabric, participants, variant, cells)
 }
 
-/// … over TCP, encrypted.
+/// The same over TCP, encrypted.
 fn encrypted(
     participants: &Participants,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
@@ -146,8 +148,8 @@ fn encrypted(
 /// The name of [`raw_stream`] in the legend.
 pub(crate) const RAW: &str = "device: raw TCP stream between processes";
 
-/// One TCP connection between two processes, those of the first implementation's job, that is used as the
-/// experiment uses MPI: the mode and what else belongs to it.
+/// One TCP connection between the two processes of the first implementation's job, used as the experiment
+/// uses MPI; given are the mode and further keys.
 fn raw_stream(
     participants: &Participants,
     mode: &str,
@@ -178,7 +180,7 @@ fn raw_stream(
     })
 }
 
-/// A request in a single-threaded job of so many ranks, repeated to fill a sample.
+/// A request in a single-threaded job of `ranks` ranks, repeated to fill a sample.
 fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -> Task {
     let job = JobKey {
         implementation,
@@ -193,7 +195,7 @@ fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -
     }
 }
 
-/// How many times as long a request takes with the first of two implementations as with the second.
+/// The ratio of a request's times with the first and with the second of two implementations.
 fn pair([one, other]: [usize; 2], ranks: u32, request: String) -> Task {
     let job = |implementation| JobKey {
         implementation,
@@ -212,7 +214,7 @@ mod tests {
     use crate::experiment::ComponentProgram;
     use std::collections::HashSet;
 
-    /// Every id that the sources ask for.
+    /// Every id required by the sources.
     const ASKED: [&str; 31] = [
         "portal-throughput",
         "mailbox-latency",

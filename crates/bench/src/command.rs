@@ -114,7 +114,7 @@ fn run(options: &Options) -> Result<()> {
         return write(&results, &options.out, false);
     }
     let chosen = choose(&all, &options.experiments)?;
-    // Before hours are spent on what has no place.
+    // Before hours are spent on results that cannot be stored.
     make_folder(&options.out)?;
     let discovery = Discovery::new(options.ours.as_deref(), &options.peers);
     let needs_mpi = |one: &&Experiment| !catalog::components::is_one(one.id);
@@ -147,7 +147,7 @@ fn make_folder(out: &Path) -> Result<()> {
         .with_context(|| format!("cannot make the folder {}", out.display()))
 }
 
-/// Writes to standard output. Who has closed a pipe wants no more.
+/// Writes to standard output. A closed pipe means that the reader wants no more.
 fn answer(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -187,7 +187,7 @@ fn measure(
         options.seed
     };
     let cores = machine.cores;
-    // Each a second time, told to use TCP between ranks of one host.
+    // Each implementation a second time, over TCP between ranks of one host.
     let over_tcp = implementations.iter().map(Implementation::over_tcp);
     let mut all: Vec<Implementation> = implementations.iter().cloned().chain(over_tcp).collect();
     let mut add = |other: Option<Implementation>| {
@@ -274,7 +274,7 @@ fn measure(
     Ok(results)
 }
 
-/// Where the harness has an implementation that is told to do something else than usual.
+/// Indices, in the harness, of an implementation with unusual settings.
 struct Variants {
     over_tcp: usize,
     encrypted: Option<usize>,
@@ -285,7 +285,7 @@ struct Variants {
     recording: Option<usize>,
 }
 
-/// What takes part: the programs, and those implementations of which two ranks run.
+/// The participants: the programs, and the implementations that can run two ranks.
 fn participants(
     harness: &mut Harness<'_>,
     implementations: &[Implementation],
@@ -357,7 +357,7 @@ fn list(all: &[Experiment]) -> String {
     text
 }
 
-/// The experiments that the names mean, each once; all that are built without a name.
+/// The experiments that the names select, each once; without a name all that are built.
 fn choose<'e>(all: &'e [Experiment], names: &[String]) -> Result<Vec<&'e Experiment>> {
     for name in names {
         let meant: Vec<&Experiment> = all

@@ -1,5 +1,5 @@
-//! Components of Weft under the loops that the programs of the compared libraries run
-//! (`crates/bench/peers`, in C++): the same protocol, the same numbers from the same seed, the same clock.
+//! Components of Weft under the same loops as the programs of the compared libraries (`crates/bench/peers`,
+//! in C++): with the same protocol, the same numbers from the same seed, and the same clock.
 //!
 //! ```text
 //! weft bench --serve-components      standard input: verb key=value …   standard output: ok sample …
@@ -22,10 +22,10 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Takes a line apart.
+    /// Parses a line.
     ///
     /// # Errors
-    /// If it is empty, or a word behind the verb is no `key=value`.
+    /// If it is empty, or a word after the verb is not `key=value`.
     pub(crate) fn parse(line: &'a str) -> Result<Self> {
         let mut words = line.split_whitespace();
         let verb = words.next().context("an empty request")?;
@@ -56,7 +56,7 @@ impl<'a> Request<'a> {
     /// The value of a key, a number.
     ///
     /// # Errors
-    /// If the request does not have it, or it is no number of this type.
+    /// If the request does not have it, or it is not a number of this type.
     pub(crate) fn number<T: FromStr>(&self, key: &str) -> Result<T> {
         let text = self.text(key)?;
         text.parse()
@@ -89,7 +89,7 @@ pub(crate) fn serve() -> Result<()> {
 /// Answers requests until standard input ends.
 ///
 /// # Errors
-/// If standard input or output fails. An error of `answer` is answered, and ends nothing.
+/// If standard input or output fails. An error of `answer` is sent as an answer, and does not end the loop.
 pub(crate) fn serve_with(mut answer: impl FnMut(&str) -> Result<Vec<f64>>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "hello Weft {}", env!("CARGO_PKG_VERSION"))?;
@@ -107,7 +107,7 @@ pub(crate) fn serve_with(mut answer: impl FnMut(&str) -> Result<Vec<f64>>) -> Re
     Ok(())
 }
 
-/// Starts so many threads at once; the mean of what they return.
+/// Starts `threads` threads at once; returns the mean of their results.
 fn mean_of_threads(threads: usize, body: impl Fn(usize) -> Result<f64> + Sync) -> Result<f64> {
     let start = Barrier::new(threads);
     let found: Vec<Result<f64>> = std::thread::scope(|scope| {
@@ -130,13 +130,14 @@ fn mean_of_threads(threads: usize, body: impl Fn(usize) -> Result<f64> + Sync) -
     Ok(found.iter().sum::<f64>() / threads as f64)
 }
 
-/// Invalidates the caches of all cores, by reading on each more than they hold.
+/// Invalidates the caches of all cores, by reading, on each core, more than they hold.
 fn sweep(memory: &[u8]) {
     let cores = weft_sys::cores::allowed().unwrap_or_default();
     std::thread::scope(|scope| {
         for core in cores {
             scope.spawn(move || {
-                // Refused, the core's own caches may keep something: the figures would be too good.
+                // If this is refused, the core's own caches may keep something, and figures would be too
+                // good.
                 let _ = weft_sys::cores::pin(&[core]);
                 let sum: u64 = memory.iter().step_by(64).map(|byte| u64::from(*byte)).sum();
                 std::hint::black_box(sum);
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_published_generator() {
-        // The first three of splitmix64 seeded with 1234567.
+        // The first three numbers of splitmix64 seeded with 1234567.
         let found = [0, 1, 2].map(|index| random_of(1_234_567, index));
         assert_eq!(
             found,

@@ -1,5 +1,5 @@
-//! Devices: what the machine gives without any message-passing library: two threads of this process and a
-//! cache line, a socket, a copy. The lines that no implementation can go much below.
+//! Devices: measurements of the machine without any message-passing library: two threads of this process with
+//! a cache line, a socket, a copy. No implementation can be much below these lines.
 
 use anyhow::{Context, Result, bail};
 use std::hint::{black_box, spin_loop};
@@ -14,7 +14,7 @@ use weft_sys::cores;
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// A cache line written by two pinned threads in turn; ns one way. The size plays no part.
+    /// A cache line written by two pinned threads in turn; ns one way. The size is not used.
     CacheLine,
     /// A pair of Unix sockets, both threads sleeping in `read`; ns one way.
     UnixSocket,
@@ -24,10 +24,10 @@ pub enum Device {
     Memcpy,
     /// A part of the datapath alone; ns per item or decision. The size is its batch, or its clients.
     Datapath(weft_net_testbed::micro::Micro),
-    /// Two threads of one core that yield it to each other; ns that each of so many ranks (the size), shared out among the cores,
-    /// takes to run once. No collective in which all wait for all is quicker where there are more ranks than cores.
+    /// Two threads of one core that yield it to each other; ns until each of `size` ranks, distributed over the cores, has run
+    /// once. With more ranks than cores, no collective in which all wait for all is faster.
     Switches,
-    /// Two pinned threads in turn: one writes a block anew, the other copies it into its own; ns one way.
+    /// Two pinned threads in turn: one rewrites a block, the other copies it into its own; ns one way.
     Handover,
 }
 
@@ -61,7 +61,7 @@ impl Device {
             Device::Handover => {
                 let blocks = [(); 2].map(|()| Mutex::new(vec![0_u8; size]));
                 let copies = [(); 2].map(|()| Mutex::new(vec![0_u8; size]));
-                // One thread at a time takes either: the locks are free always.
+                // Only one thread at a time takes each: the locks are always free.
                 let open = |block: &Mutex<Vec<u8>>, work: &mut dyn FnMut(&mut Vec<u8>)| {
                     work(&mut block.lock().unwrap_or_else(PoisonError::into_inner));
                 };
@@ -144,7 +144,7 @@ fn two_cores() -> Result<(usize, usize)> {
     }
 }
 
-/// Two pinned threads in turn: `before` each turn, and `after` that of the other.
+/// Two pinned threads alternate: `before` each turn, and `after` the other thread's turn.
 fn alternate(
     warmup: u64,
     iterations: u64,
@@ -159,7 +159,7 @@ fn alternate(
     let (before, after) = (&before, &after);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // An affinity that is refused only makes the figure worse, never wrong.
+            // A refused affinity only makes the figure worse, never wrong.
             let _ = cores::pin(&[second]);
             pinned.wait();
             for turn in 0..rounds {
@@ -232,7 +232,7 @@ fn wait_for(line: &LinePair, value: u64) {
     }
 }
 
-/// One message there and one back over a pair of streams.
+/// One message in each direction over a pair of streams.
 fn back_and_forth<S: Read + Write + Send>(
     mut here: S,
     mut there: S,

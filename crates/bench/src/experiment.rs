@@ -1,11 +1,11 @@
-//! Experiment, a value: what is measured, on which axes, and the cells that a run visits.
+//! Experiment: a value that says what is measured, on which axes, and which cells a run visits.
 //!
 //! ```text
 //! Experiment ── plan(participants, effort) ──> Plan { budget, series } ── each SeriesPlan: series + cells (x, Task)
 //! ```
 //!
-//! A plan knows nothing of time or order; the harness knows nothing of MPI calls. What joins them is
-//! the [`Task`]: one question that can be asked again and again, each answer being one sample.
+//! A plan does not know time or order; the harness does not know MPI calls. They are joined by the [`Task`]:
+//! a question that can be asked repeatedly, each answer being one sample.
 
 use crate::device::Device;
 use crate::results::{Chart, Role, Scale};
@@ -85,19 +85,19 @@ pub struct Experiment {
 pub struct MpiImplementation {
     /// Index in the harness.
     pub index: usize,
-    /// Index of the same told to use TCP within a host, if it can.
+    /// Index of the same over TCP within a host, if possible.
     pub over_tcp: Option<usize>,
-    /// Index of the same told to encrypt that, if it can.
+    /// Index of the same with encrypted TCP, if possible.
     pub encrypted: Option<usize>,
-    /// Index of the same told to use libfabric's provider tcp within a host, if it can.
+    /// Index of the same over libfabric's provider tcp within a host, if possible.
     pub over_libfabric: Option<usize>,
-    /// Index of the same told to make a profile; the next one is told to make a timeline.
+    /// Index of the same with a profile; the next one has a timeline.
     pub recording: Option<usize>,
-    /// Index of the same on two hosts, if it is known how to start it there.
+    /// Index of the same on two hosts, if that way of starting is known.
     pub over_hosts: Option<usize>,
     /// Index of the same without the checks that are on by default, if it has any.
     pub unchecked: Option<usize>,
-    /// Its launcher, if that starts ranks of others, too.
+    /// Its launcher, if that also starts ranks of others.
     pub hydra: Option<PathBuf>,
     /// Name in the legend.
     pub name: String,
@@ -134,20 +134,20 @@ pub struct Plan {
     pub budget: Budget,
     /// The series.
     pub series: Vec<SeriesPlan>,
-    /// Whether no other job may be resident meanwhile (shared pages would be counted in part).
+    /// Whether no other job may be resident at the same time (shared pages would be counted in part).
     pub alone: bool,
-    /// After so long, cells that have a sample get no more.
+    /// After this time, cells that have a sample get no more.
     pub limit: Option<Duration>,
 }
 
 /// When a cell has enough samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// Standard error aimed at, as a part of the mean.
+    /// The standard error to reach, as a fraction of the mean.
     pub aim: f64,
-    /// Never fewer samples.
+    /// Fewest samples.
     pub least: usize,
-    /// Never more samples.
+    /// Most samples.
     pub most: usize,
     /// Time that one cell may use in all, once it has the least number of samples.
     pub time: Duration,
@@ -159,13 +159,13 @@ pub struct Budget {
     pub launches: u32,
 }
 
-/// One series: where it stands in the legend, and its cells.
+/// One series: its place in the legend, and its cells.
 pub struct SeriesPlan {
     /// Ours, a peer or a device.
     pub role: Role,
     /// Name of the implementation or device.
     pub subject: String,
-    /// The mode or order that varies beside x and the subject; empty if nothing does.
+    /// The mode or order that varies besides x and the subject; empty if nothing does.
     pub variant: String,
     /// Which of the experiment's plots; empty if there is one.
     pub panel: String,
@@ -187,7 +187,7 @@ pub struct JobKey {
 /// Number of operations that make one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// As many as fill the sample's time: found by trying.
+    /// As many as fill the sample's time, found by trial.
     Timed,
     /// Exactly this many, as a source prescribes.
     Exactly(u64),
@@ -207,30 +207,31 @@ pub enum Task {
         /// From nanoseconds per operation to y.
         convert: Convert,
     },
-    /// The same in two jobs, one right after the other: the time in the first over the time in the second.
+    /// The same request in two jobs, one right after the other: the time in the first divided by the time in
+    /// the second.
     Pair {
         /// The jobs.
         jobs: [JobKey; 2],
         /// As of [`Task::Request`].
         request: String,
     },
-    /// The same while intruders connect to the ranks' ports, and while they do something else, in turn: the
-    /// time of the one over the time of the other.
+    /// The same request, alternately while intruders connect to the ranks' ports and while they do something
+    /// else: the first time divided by the second.
     Attacked {
         /// The job.
         job: JobKey,
         /// As of [`Task::Request`].
         request: String,
-        /// So many connections each second.
+        /// Connections per second.
         rate: u32,
-        /// The other half of the comparison.
+        /// The action of intruders in the other half of the comparison.
         control: Control,
     },
     /// A loop in the program of a library, over one of its components.
     Program {
         /// Index in [`Participants`].
         program: usize,
-        /// Verb and keys of the request, without the number of runs: a sample each.
+        /// Verb and keys of the request, without the number of runs; each run is a sample.
         request: String,
         /// Operations of one sample.
         operations: u64,
@@ -257,21 +258,22 @@ pub enum Task {
         /// Length of one sample.
         milliseconds: u64,
     },
-    /// Time of `mpiexec` from its start to its end, of a program that only initialises and finalises.
+    /// Time of `mpiexec` from start to end, with a program that only initialises and finalises.
     Launch {
         /// Index in [`Participants`].
         implementation: usize,
         /// Number of ranks.
         ranks: u32,
     },
-    /// Time of a launcher from its start to its end, of a job of two hosts with four ranks each, in which
-    /// each rank hears from each other.
+    /// Time of a launcher from start to end, for a job of two hosts with four ranks each, in which each rank
+    /// receives from every other.
     Form {
         /// Index in [`Participants`].
         implementation: usize,
         /// Launcher and method.
         formation: Formation,
-        /// Less the time of the same launcher with programs that do nothing, started just before or after.
+        /// Whether to subtract the time of the same launcher with programs that do nothing, started just
+        /// before or after.
         less_launcher: bool,
     },
     /// Proportional set size of every rank of an idle job, in MB.
@@ -301,7 +303,7 @@ pub enum Formation {
     HydraAlone(PathBuf),
 }
 
-/// Control of an attack: what intruders do while the job is not attacked.
+/// The action of intruders while the job is not attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// They connect at the same rate to a port of their own.
@@ -315,32 +317,32 @@ pub enum Control {
 pub enum Metric {
     /// Payload that came back from a client, Mbit/s.
     Rate(usize),
-    /// Payload that a client got, Mbit/s.
+    /// Payload that a client received, Mbit/s.
     Received(usize),
-    /// Payload that came back from all, Mbit/s.
+    /// Payload that came back from all clients, Mbit/s.
     Together,
     /// A quantile of a client's round trips, µs.
     RoundTrip(usize, f64),
     /// Processor time of all components, per cent of a core.
     Utilisation,
-    /// Processor time of all that take part, generator included, per cent of a core.
+    /// Processor time of all participants, generator included, per cent of a core.
     Process,
-    /// Processor time of all that take part for each packet, µs.
+    /// Processor time of all participants for each packet, µs.
     Cost,
-    /// By how many per cent what a client sent differs from what it was promised.
+    /// Deviation, in per cent, of what a client sent from its promise.
     Deviation(usize, Promise),
     /// Packets that did not come back, per cent.
     Lost,
-    /// Busy part of a core, per cent.
+    /// Busy fraction of a core, per cent.
     Core(usize),
 }
 
 /// Promise to a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Promise {
-    /// This part of all that is sent.
+    /// This fraction of everything that is sent.
     Share(f64),
-    /// So many Mbit/s of payload.
+    /// This many Mbit/s of payload.
     Rate(f64),
 }
 
@@ -380,20 +382,20 @@ pub enum Convert {
     Microseconds,
     /// ms.
     Milliseconds,
-    /// Operation moves so many bytes: MB/s, 10^6 bytes.
+    /// Each operation moves this many bytes: MB/s, 10^6 bytes.
     Megabytes(f64),
-    /// Operation moves so many bytes: MiB/s, 2^20 bytes.
+    /// Each operation moves this many bytes: MiB/s, 2^20 bytes.
     Mebibytes(f64),
-    /// Operation is so many messages: million per second.
+    /// Each operation is this many messages: million per second.
     Millions(f64),
-    /// Operation moves so many bytes: Mbit/s with 2^20 bit, as a source defines it.
+    /// Each operation moves this many bytes: Mbit/s with 2^20 bit, as a source defines it.
     BinaryMegabits(f64),
-    /// Operation took so many ns of processor time of this many ns: per cent.
+    /// Each operation took the measured ns of processor time out of this many ns: per cent.
     Percent(f64),
 }
 
 impl Convert {
-    /// y of one operation's nanoseconds.
+    /// Converts one operation's nanoseconds to y.
     pub fn apply(self, nanoseconds: f64) -> f64 {
         match self {
             Convert::Nanoseconds => nanoseconds,
@@ -411,8 +413,8 @@ impl Convert {
 }
 
 impl Plan {
-    /// The same plan, bounded as a whole: one launch, the time divided among the cells, and no more turns for
-    /// a cell that has a sample once the time is over.
+    /// The same plan, bounded in total: one launch, the time divided among the cells, and no more turns, once
+    /// the time is over, for a cell that has a sample.
     #[must_use]
     pub fn bounded(self, limit: Duration) -> Plan {
         let cells: usize = self.series.iter().map(|series| series.cells.len()).sum();

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use weft_net_testbed::measure::Measured;
 
-/// Measures experiments, one after the other, and keeps what they use: jobs, programs, hosts.
+/// Measures experiments, one after the other, and keeps their resources: jobs, programs, hosts.
 pub struct Harness<'a> {
     jobs: JobPool<'a>,
     /// The programs of components, in the order of the participants.
@@ -40,16 +40,16 @@ pub struct Harness<'a> {
     intruders: Intruders,
     /// Two hosts on this machine.
     hosts: HostsOnDemand,
-    /// Measurements of the datapath by setting: one serves all figures that are asked of it.
+    /// Measurements of the datapath by setting: one serves all its figures.
     measured: HashMap<String, Vec<Measured>>,
     effort: Effort,
     seed: u64,
 }
 
 impl<'a> Harness<'a> {
-    /// A harness without any job yet. Tasks name implementations and programs by their index in these
-    /// lists; `hosts` are those of the implementations, `cores` the processors that the run may use, `seed` decides the
-    /// order of turns.
+    /// A harness without any job yet. Tasks name implementations and programs by their index in these lists; `hosts`
+    /// are the hosts of the implementations, `cores` the processors that the run may use, `seed` decides the order of
+    /// turns.
     pub fn new(
         implementations: &'a [Implementation],
         programs: Vec<Program>,
@@ -148,7 +148,7 @@ impl<'a> Harness<'a> {
         if plan.alone || self.effort == Effort::Full {
             self.jobs.retire();
         }
-        // A program that has ended holds no memory that the next experiment might miss.
+        // A program that has ended holds no memory that the next experiment might need.
         self.programs.iter_mut().for_each(Program::stop);
         self.intruders.stop();
         self.hosts.forget();
@@ -176,7 +176,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// Ends all jobs; what went wrong while they ended.
+    /// Ends all jobs; returns what went wrong meanwhile.
     pub fn finish(mut self) -> Vec<String> {
         self.jobs.retire();
         self.jobs.take_complaints()
@@ -190,8 +190,8 @@ impl<'a> Harness<'a> {
     }
 }
 
-/// The program of a library that gave no answer at one place is not asked at those where it was not yet: each
-/// would be waited for.
+/// If a library's program gave no answer at one place, it is not asked at places that are still open: each
+/// would cost a wait.
 fn give_up_after(cells: &mut [Cell<'_>], index: usize) {
     let silent = &cells[index];
     if !silent.gave_no_answer() {

@@ -1,7 +1,7 @@
-//! Hosts for measurements: two of them, that are network namespaces of this machine, and jobs that are formed across them.
+//! Hosts for measurements: two network namespaces of this machine, and jobs across them.
 //!
 //! Each namespace belongs to a process of ours that waits for the end of its standard input: however this
-//! program ends, both end, and with them the namespaces and the line between them.
+//! program ends, both processes end, and with them the namespaces and the link between them.
 
 use crate::experiment::Formation;
 use crate::implementation::Implementation;
@@ -19,16 +19,16 @@ const HEAD: &str = "10.92.0.1:7000";
 /// Longest time that a job may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Script by which a launcher reaches a host: it enters the network namespace of the process whose number
-/// stands in the name of the host.
+/// Script by which a launcher reaches a host: it enters the network namespace of the process whose number is
+/// part of the host's name.
 const REACH: &str = "#!/bin/sh\nhost=${1#host}; shift\nexec nsenter -n -t $host sh -c \"$*\"\n";
 
-/// Two hosts that are made when somebody needs them first.
+/// Two hosts that are made at first use.
 #[derive(Clone, Debug, Default)]
 pub struct HostsOnDemand(Arc<Mutex<Option<Arc<Hosts>>>>);
 
 impl HostsOnDemand {
-    /// The two.
+    /// The two hosts.
     ///
     /// # Errors
     /// As for [`Hosts::new`].
@@ -40,13 +40,13 @@ impl HostsOnDemand {
         Ok(Arc::clone(made.insert(Arc::new(Hosts::new()?))))
     }
 
-    /// They are needed no more for now.
+    /// Drops them: they are not needed for now.
     pub(crate) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// Two hosts, joined by a line.
+/// Two hosts, joined by a link.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     holders: Vec<Child>,
@@ -138,14 +138,14 @@ impl Hosts {
         command
     }
 
-    /// The list of both hosts with so many ranks on each, as launchers take it.
+    /// The list of both hosts with `each` ranks on each, in the launchers' format.
     fn list(&self, each: usize) -> String {
         let host = |number| format!("host{}:{each}", self.process(number));
         format!("{},{}", host(0), host(1))
     }
 
-    /// Forms a job on both hosts, in which each rank hears from each other, and lets it end; the time from
-    /// the start to the end of its launcher.
+    /// Forms a job on both hosts, in which each rank receives from every other, and lets it end; returns the
+    /// time from the start to the end of its launcher.
     ///
     /// # Errors
     /// If the launcher does not start, ends badly, or has not ended within a minute.
@@ -165,7 +165,7 @@ impl Hosts {
         timed(launcher, LIMIT)
     }
 
-    /// Our launcher on the first host, which is to start so many ranks on each.
+    /// Our launcher on the first host, which starts `each` ranks on each.
     pub fn by_ours(&self, launcher: PathBuf, each: usize) -> Command {
         let mut command = self.on(0, launcher);
         command
@@ -176,7 +176,7 @@ impl Hosts {
         command
     }
 
-    /// The launcher of MPICH on the first host, which is to start so many ranks on each.
+    /// The launcher of MPICH on the first host, which starts `each` ranks on each.
     pub fn by_hydra(&self, launcher: PathBuf, each: usize) -> Command {
         let mut command = self.on(0, launcher);
         command
@@ -276,7 +276,7 @@ mod tests {
         let table = std::fs::read_to_string(table).expect("a namespace");
         assert!(table.contains("10.92.0.1"), "{table}");
         let mut seen = hosts.on(0, "sh".into());
-        // A port at which nobody listens is refused at once by a host that is there.
+        // A host that is up refuses a port without listener at once.
         seen.args([
             "-c",
             "grep -q 'eth0' /proc/net/dev && ip route get 10.92.0.2",

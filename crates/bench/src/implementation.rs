@@ -1,5 +1,5 @@
-//! Implementations of MPI that a run compares: where they are, how their launchers are spoken to,
-//! and the measuring program built by their own compiler wrapper.
+//! Implementations of MPI that a run compares: their location, the options of their launchers, and the
+//! measuring program built with their own compiler wrapper.
 
 use crate::hosts::HostsOnDemand;
 use crate::results::Role;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The measuring program, carried along so that an installed `weft` needs no source tree.
+/// The measuring program, embedded so that an installed `weft` needs no source tree.
 const SOURCES: [(&str, &str); 15] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
@@ -45,17 +45,17 @@ pub struct Implementation {
     prefix: PathBuf,
     launcher: Launcher,
     program: PathBuf,
-    /// Ranks of one host talk over TCP, too.
+    /// Whether ranks of one host use TCP, too.
     over_tcp: bool,
-    /// … by libfabric's provider tcp.
+    /// Whether they use libfabric's provider tcp.
     over_libfabric: bool,
-    /// The libfabric that ours loads then; if none is named, the one that is installed.
+    /// The libfabric that ours then loads; `None`: the installed one.
     libfabric: Option<PathBuf>,
-    /// … encrypted.
+    /// Whether that is encrypted.
     encrypted: bool,
-    /// What else the launcher is told.
+    /// Further options of the launcher.
     options: &'static [&'static str],
-    /// Half of the ranks run on each of these.
+    /// Hosts, each of which runs half of the ranks.
     hosts: Option<HostsOnDemand>,
 }
 
@@ -64,7 +64,7 @@ impl Implementation {
     ///
     /// # Errors
     /// If there is no such folder, it lacks `bin/mpicc` or `bin/mpiexec`, or `mpicc` does not build the program:
-    /// the first lines that it said are in the error.
+    /// its first lines of output are in the error.
     pub fn new(name: &str, role: Role, prefix: &Path, work: &Path) -> Result<Implementation> {
         let prefix = prefix
             .canonicalize()
@@ -100,7 +100,7 @@ impl Implementation {
         })
     }
 
-    /// The same, told to use TCP between ranks of one host.
+    /// The same over TCP between ranks of one host.
     #[must_use]
     pub fn over_tcp(&self) -> Implementation {
         Implementation {
@@ -109,8 +109,8 @@ impl Implementation {
         }
     }
 
-    /// The same, told to use libfabric's provider tcp between ranks of one host. Ours loads the first library that any of `all` brings,
-    /// so that what is compared is what is done with it; else the one that is installed.
+    /// The same over libfabric's provider tcp between ranks of one host. Ours loads the first libfabric that any of `all` includes, so
+    /// that all are compared over the same one; otherwise the installed one.
     #[must_use]
     pub fn over_libfabric(&self, all: &[Implementation]) -> Implementation {
         Implementation {
@@ -120,7 +120,7 @@ impl Implementation {
         }
     }
 
-    /// The libfabric that comes with it.
+    /// The libfabric that is included with it.
     fn libfabric_of_its_own(&self) -> Option<PathBuf> {
         ["lib/mpich", "lib/openmpi", "lib"]
             .map(|folder| self.prefix.join(folder).join("libfabric.so.1"))
@@ -128,7 +128,7 @@ impl Implementation {
             .find(|library| library.exists())
     }
 
-    /// The same, told to encrypt it, too, where that is known how.
+    /// The same with encryption, if the way is known.
     #[must_use]
     pub fn encrypted(&self) -> Option<Implementation> {
         (self.role == Role::Ours).then(|| Implementation {
@@ -137,7 +137,7 @@ impl Implementation {
         })
     }
 
-    /// Ours twice more: told to make a profile, and a timeline, which nobody reads.
+    /// Ours twice more: with a profile, and with a timeline, which nobody reads.
     #[must_use]
     pub fn recording(&self) -> Option<[Implementation; 2]> {
         const OPTIONS: [&[&str]; 2] = [&["--profile=/dev/null"], &["--timeline", "/dev/null"]];
@@ -149,7 +149,7 @@ impl Implementation {
         })
     }
 
-    /// The same with half of its ranks on each of two hosts, where it is known how.
+    /// The same with half of its ranks on each of two hosts, if the way is known.
     #[must_use]
     pub fn over_hosts(&self, hosts: &HostsOnDemand) -> Option<Implementation> {
         let known = self.role == Role::Ours || self.hydra().is_some();
@@ -171,7 +171,7 @@ impl Implementation {
     /// The launcher's command line for the measuring program; its arguments are still to be added.
     ///
     /// # Errors
-    /// If it is to run on several hosts, and none can be made.
+    /// If it runs on several hosts, and these cannot be made.
     pub fn command(&self, ranks: u32, cores: usize) -> Result<Command> {
         if let Some(hosts) = &self.hosts {
             let (hosts, each) = (hosts.get()?, ranks as usize / 2);
@@ -261,7 +261,7 @@ impl Implementation {
     }
 }
 
-/// The first lines that a command prints, if it ends well.
+/// The first lines of a command's output, if it succeeds.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     output

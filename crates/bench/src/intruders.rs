@@ -1,4 +1,4 @@
-//! Intruders: a process of its own that connects to the ports of a job at a steady rate without its key,
+//! Intruders: a separate process that connects to the ports of a job at a steady rate without the job's key,
 //! while the job is measured.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //!   stop                              ends; answers connections made, connections refused, seconds
 //! ```
 //!
-//! The attack without `at` is what the other one is compared with: on one machine the intruders' own work,
-//! and that of the kernel for their connections, slows a job down whatever it does with them.
+//! The attack without `at` is the control: on one machine the intruders' own work, and the kernel's work for
+//! their connections, slows a job down whatever the job does with them.
 
 mod attack;
 mod listeners;

@@ -1,4 +1,4 @@
-//! MPI job that is launched and answers requests; the [pool](JobPool) of those that are resident.
+//! MPI job: it is launched and answers requests. A [pool](JobPool) keeps the resident ones.
 //!
 //! ```text
 //! mpiexec -n 2 measure SOCKET ──> rank 0 ── hello ──┐
@@ -6,9 +6,9 @@
 //! request "pingpong size=8 …" ──> every rank;  answer "ok 241.3 240.8 …" <── rank 0
 //! ```
 //!
-//! Between requests every rank sleeps in `read`, outside of MPI, so a resident job takes no processor
-//! from the one that is measured. A job that does not answer in time is killed: the launcher's process
-//! group and every rank, by the process ids that the ranks gave.
+//! Between requests every rank sleeps in `read`, outside of MPI, so a resident job takes no processor from
+//! the one that is measured. A job that does not answer in time is killed: the launcher's process group and
+//! every rank, by the process ids that the ranks reported.
 
 mod pool;
 
@@ -71,7 +71,7 @@ impl Job {
         if multiple {
             command.arg("multiple");
         }
-        // However this process ends: ranks that wait inside of MPI may spin for ever.
+        // Even if this process ends: ranks that wait inside of MPI may spin for ever.
         child_dies_with_us(&mut command, TERMINATE);
         let launcher = command
             .spawn()
@@ -124,7 +124,7 @@ impl Job {
             );
         }
         job.ranks = waiting.into_iter().map(|(_, reader)| reader).collect();
-        // The folder goes now: from here on nothing is left behind, however this process ends.
+        // The folder is removed now: from here on nothing is left behind, however this process ends.
         Ok(job)
     }
 
@@ -144,7 +144,7 @@ impl Job {
             );
         }
         let pid = pid.parse().context("process id of a rank")?;
-        // A handle means this process even if its id is used again later.
+        // A handle names this process even if its id is reused later.
         self.processes
             .push(ProcessHandle::open(pid).context("a rank ended while starting")?);
         self.version = version.to_string();
@@ -176,7 +176,7 @@ impl Job {
     /// Waits for the answer to a request that was posted.
     ///
     /// # Errors
-    /// If the job has ended, gives no answer within `timeout`, or answers that it failed, in its own words.
+    /// If the job has ended, gives no answer within `timeout`, or reports that it failed, in its own words.
     pub fn collect(&mut self, timeout: Duration) -> Result<Vec<f64>> {
         let mut line = String::new();
         let first = self.ranks.first_mut().context("a job without ranks")?;
@@ -209,10 +209,10 @@ impl Job {
             .collect()
     }
 
-    /// Asks and waits.
+    /// Posts a request and waits for the answer.
     ///
     /// # Errors
-    /// As [`Self::post`] and [`Self::collect`]. A job that fails is to be [discarded](JobPool::discard).
+    /// As [`Self::post`] and [`Self::collect`]. A job that fails must be [discarded](JobPool::discard).
     pub fn request(&mut self, request: &str, timeout: Duration) -> Result<Vec<f64>> {
         self.post(request)?;
         self.collect(timeout).with_context(|| request.to_string())
@@ -221,7 +221,7 @@ impl Job {
     /// The addresses at which the ranks listen.
     ///
     /// # Errors
-    /// If the kernel's tables of a rank cannot be read, or no rank listens: they do not talk over TCP.
+    /// If the kernel's tables of a rank cannot be read, or no rank listens: they do not use TCP.
     pub fn listening(&self) -> Result<Vec<SocketAddr>> {
         let mut all = Vec::new();
         for process in &self.processes {
@@ -257,7 +257,7 @@ impl Job {
         self.processes.iter().map(of).collect()
     }
 
-    /// Lets the job finalise and end; killed if it does not.
+    /// Lets the job finalise and end; kills it if it does not.
     ///
     /// # Errors
     /// If it ends with another status than 0, or does not end within ten seconds: it is killed then.
@@ -315,7 +315,7 @@ impl Drop for Job {
         if self.ended {
             return;
         }
-        // Only processes that this job started: its launcher's group, and the ranks by their own word.
+        // Only processes that this job started: its launcher's group, and the ranks that it reported.
         let _ = signal_group(self.launcher.id(), KILL);
         for process in &self.processes {
             let _ = process.signal(KILL);

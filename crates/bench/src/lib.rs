@@ -1,4 +1,5 @@
-//! Benchmark of Weft and its peers: experiments as values, one harness, honest statistics, a page of plots.
+//! Benchmark of Weft and its peers: experiments as values, one harness, statistics of all samples, a page of
+//! plots.
 //!
 //! ```text
 //!  catalog ──> experiment ──> harness ──> results ──> report (index.html)
@@ -10,10 +11,10 @@
 //!              program (one library's component; ours: `components`)
 //! ```
 //!
-//! An [`experiment::Experiment`] is a value that plans *cells*: one series at one point of the x axis.
-//! The [`harness`] visits all cells of an experiment in a new random order for every pass, asks each
-//! for a few samples, and goes on until the standard error is small or the budget ends. All results
-//! are in `results.json`; the page shows nothing else.
+//! An [`experiment::Experiment`] is a value that plans *cells*: one series at one place of the x axis. The
+//! [`harness`] visits all cells of an experiment in an order drawn anew for every pass, asks each for a few
+//! samples, and continues until the standard error is small or the budget ends. Everything that is recorded
+//! is in `results.json`; the page shows nothing else.
 #![forbid(unsafe_code)]
 
 pub mod catalog;

@@ -9,9 +9,9 @@ use std::process::Command;
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
-    /// Cores that this process may use, quotas of its control groups counted.
+    /// Cores that this process may use, limited by the quotas of its control groups.
     pub cores: usize,
-    /// Whether a hypervisor shows itself.
+    /// Whether a hypervisor is visible.
     pub virtual_machine: bool,
     /// Caches of one processor: level, kind and size.
     pub caches: Vec<String>,

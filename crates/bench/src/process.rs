@@ -1,4 +1,4 @@
-//! Processes that are waited for, at most so long: launchers of jobs.
+//! Processes with a time limit: launchers of jobs.
 
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ pub(crate) const KILL: i32 = 9;
 /// SIGTERM: a launcher ends its ranks, too.
 pub(crate) const TERMINATE: i32 = 15;
 
-/// Waits for a process, at most so long; `None` if it runs on.
+/// Waits for a process, at most for `limit`; `None` if it still runs.
 pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + limit;
     loop {
@@ -23,11 +23,12 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Runs a command that must end well by itself, in a process group of its own; its time from start to end.
+/// Runs a command that must end successfully by itself, in its own process group; returns its time from start
+/// to end.
 ///
 /// # Errors
-/// If it does not start, ends with another status than 0, or has not ended within the limit: its process
-/// group is killed then.
+/// If it does not start, ends with another status than 0, or has not ended within the limit: then its process
+/// group is killed.
 pub(crate) fn timed(mut command: Command, limit: Duration) -> Result<Duration> {
     let log = tempfile::tempfile().context("no temporary file")?;
     command

@@ -1,6 +1,6 @@
-//! Program of one library's component: resident, it answers requests over a socket that is its
-//! standard input and output. Ours is this program itself; the others are built by `cargo xtask peers`, or
-//! from a prefix that the user names.
+//! Program of one library's component: a resident process that answers requests over a socket, its standard
+//! input and output. Ours is this program itself; the others are built by `cargo xtask peers`, or from a
+//! prefix that the user names.
 
 use crate::results::Role;
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Longest time that a program may take to say hello.
 const START: Duration = Duration::from_secs(20);
 
-/// The source of the program that stands beside a build that the user names, carried along so that an
-/// installed `weft` needs no source tree.
+/// The source of the program for a build that the user names, embedded so that an installed `weft` needs no
+/// source tree.
 const ARGOBOTS: [(&str, &str); 3] = [
     ("peer.hpp", include_str!("../peers/peer.hpp")),
     ("threads.hpp", include_str!("../peers/threads.hpp")),
@@ -30,9 +30,9 @@ const ARGOBOTS: [(&str, &str); 3] = [
 pub enum AskError {
     /// It does not start, or does not say hello.
     Start(anyhow::Error),
-    /// It did not answer in time. To ask again means to wait again.
+    /// It did not answer in time. Asking again means waiting again.
     NoAnswer {
-        /// How long it was waited for.
+        /// How long the wait was.
         limit: Duration,
         /// The last that it wrote to standard error, as the end of a sentence.
         said: String,
@@ -44,7 +44,7 @@ pub enum AskError {
     },
     /// It refused the request, in its own words.
     Refused(String),
-    /// What it answered is no answer.
+    /// Its answer is malformed.
     Malformed(String),
     /// Its socket failed.
     Socket(std::io::Error),
@@ -65,8 +65,8 @@ impl fmt::Display for AskError {
     }
 }
 
-/// One program: where it is, and the process that runs it, started by the first question and again after one
-/// that failed.
+/// One program: its location, and the process that runs it, started by the first request and again after a
+/// failed one.
 pub struct Program {
     stem: String,
     role: Role,
@@ -88,7 +88,7 @@ impl Program {
         Program {
             stem: "weft".into(),
             role: Role::Ours,
-            // The very program that runs, also when its file has been replaced since.
+            // The running program itself, even if its file has been replaced.
             path: "/proc/self/exe".into(),
             arguments: vec!["bench", "--serve-components"],
             running: None,
@@ -191,7 +191,7 @@ impl Program {
     /// started again by the next request.
     ///
     /// # Errors
-    /// As [`AskError`] says; [`AskError::NoAnswer`] after `limit`.
+    /// See [`AskError`]; [`AskError::NoAnswer`] after `limit`.
     pub fn ask(&mut self, request: &str, limit: Duration) -> Result<Vec<f64>, AskError> {
         let answer = self.exchange(request, limit);
         if answer.is_err() {
@@ -213,10 +213,10 @@ impl Program {
         }
     }
 
-    /// Starts the program, if it does not run: the first question does so as well.
+    /// Starts the program, if it does not run; the first request would do so, too.
     ///
     /// # Errors
-    /// [`AskError::Start`], or that it said nothing in time.
+    /// [`AskError::Start`], or it said nothing in time.
     pub fn start(&mut self) -> Result<(), AskError> {
         self.running().map(|_| ())
     }
@@ -327,8 +327,8 @@ mod tests {
         let path = folder.path().join("script");
         std::fs::write(&path, text).expect("script");
         let mut program = Program::peer(&path).expect("a name");
-        // Read by the shell: to execute a file just written fails while another test's child, forked
-        // meanwhile, still has it open for writing.
+        // Read by the shell: to execute a file just written fails while another test's child, forked in
+        // between, still has it open for writing.
         program.path = "/bin/sh".into();
         program.arguments = vec![path.display().to_string().leak()];
         (folder, program)

@@ -1,8 +1,8 @@
-//! Report, a page: one file that needs no network, a pure function of the results.
+//! Report: a page in one file, which needs no network and is a pure function of the results.
 //!
-//! The results stand in the page as data, with the comparison table computed here; a small script in
-//! the page draws plots as inline SVG and answers hover, legend and axis switches. Nothing depends on
-//! time, environment or the order of a hash map, so the same JSON gives the same bytes.
+//! The page contains the results as data, with the comparison table computed here; a small script in the page
+//! draws plots as inline SVG and answers hover, legend and axis switches. Nothing depends on time,
+//! environment or the order of a hash map, so the same JSON gives the same bytes.
 
 use crate::results::Results;
 use crate::summary;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 /// The page of these results.
 ///
 /// # Errors
-/// If the results hold what JSON cannot: a key that is no text. Measured results never do.
+/// If the results hold something that JSON cannot: a key that is not text. Measured results never do.
 pub fn page(results: &Results) -> Result<String> {
     let data = results
         .to_json()
@@ -26,7 +26,7 @@ pub fn page(results: &Results) -> Result<String> {
         .replace("{{results}}", &inert(data.trim_end())))
 }
 
-/// JSON that can stand inside a script element: no character of it can end the element.
+/// JSON that is safe inside a script element: no character of it can end the element.
 fn inert(json: &str) -> String {
     json.replace('&', "\\u0026")
         .replace('<', "\\u003c")

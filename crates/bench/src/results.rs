@@ -1,6 +1,6 @@
-//! Results of a run, as they are written to `results.json`: machine, commit, and every sample.
+//! Results of a run, as written to `results.json`: machine, commit, and every sample.
 //!
-//! The names of the fields are relied on by others; fields may be added, none renamed.
+//! Others rely on the names of the fields: fields may be added, none renamed.
 
 use crate::machine::Machine;
 use crate::statistics::Statistics;
@@ -98,7 +98,7 @@ pub enum Role {
     Ours,
     /// Another implementation that is compared.
     Peer,
-    /// What the machine gives without any of them.
+    /// The machine without any of them.
     Device,
 }
 
@@ -111,7 +111,7 @@ pub struct Series {
     pub role: Role,
     /// Name of the implementation, or of the device.
     pub subject: String,
-    /// The mode or order that varies beside x and the implementation; empty if nothing does.
+    /// The mode or order that varies besides x and the implementation; empty if nothing does.
     pub variant: String,
     /// Which of the experiment's plots it belongs to; empty if there is only one.
     pub panel: String,
@@ -119,19 +119,19 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// One point: all samples, and what they say.
+/// One point: all samples, and their statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Place on the x axis.
     pub x: f64,
-    /// Their statistics; in the file these fields stand beside the others.
+    /// Their statistics; in the file these fields are beside the others.
     #[serde(flatten)]
     pub statistics: Statistics,
     /// Operations in one sample; a sample is their mean.
     pub iterations: u64,
     /// Number of separate launches that the samples come from.
     pub launches: u32,
-    /// Whether the standard error was brought under the aim, or the budget ended before.
+    /// Whether the standard error reached the aim before the budget ended.
     pub settled: bool,
     /// All samples, in the order in which they were taken.
     pub samples: Vec<f64>,
@@ -170,7 +170,7 @@ impl Results {
     /// The results as text for `results.json`.
     ///
     /// # Errors
-    /// If the results hold what JSON cannot: a key that is no text. Measured results never do.
+    /// If the results hold something that JSON cannot: a key that is not text. Measured results never do.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self).map(|text| text + "\n")
     }
@@ -178,7 +178,7 @@ impl Results {
     /// Reads what [`Results::to_json`] wrote.
     ///
     /// # Errors
-    /// If the text is no JSON, or a field is missing or of another type; it says where.
+    /// If the text is not JSON, or a field is missing or of another type; the error says where.
     pub fn from_json(text: &str) -> serde_json::Result<Results> {
         serde_json::from_str(text)
     }

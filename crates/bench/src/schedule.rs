@@ -1,5 +1,5 @@
-//! Schedule, the order of turns: random, so that a slow minute of the machine hits all series alike, and
-//! seeded, so that a run can be repeated in the same order.
+//! Schedule: the order of turns. It is random, so that a slow minute of the machine affects all series
+//! equally, and seeded, so that a run can be repeated in the same order.
 
 use weft_sys::random::SeededRandom;
 
@@ -11,7 +11,7 @@ pub struct Schedule {
 impl Schedule {
     /// The schedule of an experiment under a seed. Experiments of one run draw independent orders.
     pub fn new(seed: u64, experiment: &str) -> Schedule {
-        // FNV-1a of the name keeps the order of one experiment independent of which others run.
+        // FNV-1a of the name makes the order of one experiment independent of the other ones.
         let name = experiment
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -22,7 +22,7 @@ impl Schedule {
         }
     }
 
-    /// The next pass over these turns, each once, in an order of its own.
+    /// The next pass over these turns, each once, in a new order.
     pub fn pass(&mut self, turns: &[usize]) -> Vec<usize> {
         let mut order = turns.to_vec();
         self.random.shuffle(&mut order);

@@ -1,15 +1,15 @@
 //! Statistics of a set of samples: mean, median, quartiles, extremes, standard error, and the
 //! interval in which the median lies with 95 % confidence.
 //!
-//! The interval makes no assumption about the distribution: it is bounded by two order statistics
-//! whose ranks follow from the binomial distribution with p = 1/2 (the number of samples below the
-//! true median). With fewer than six samples no pair of order statistics reaches 95 %; the extremes
-//! are given then, and [`Statistics::confidence`] says what they are worth.
+//! The interval makes no assumption about the distribution: it is bounded by two order statistics whose ranks
+//! follow from the binomial distribution with p = 1/2 (the number of samples below the true median). With
+//! fewer than six samples no pair of order statistics reaches 95 %; then the extremes are given, and
+//! [`Statistics::confidence`] is their confidence.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Figures that describe one set of samples. The names of the fields stand in `results.json`.
+/// Figures that describe one set of samples. The names of the fields are those in `results.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Number of samples.
@@ -68,7 +68,7 @@ impl Statistics {
         })
     }
 
-    /// Standard error as a part of the mean; infinite when it cannot be told yet (one sample).
+    /// Standard error as a part of the mean; infinite while it is unknown (one sample).
     pub fn relative_error(&self) -> f64 {
         if self.n < 2 {
             f64::INFINITY
@@ -99,7 +99,7 @@ fn median_ranks(n: usize) -> (usize, usize, f64) {
     };
     let outside = |rank: usize| 2.0 * below.cdf(rank as u64);
     let mut low = 0;
-    // The quantile is a first guess; the loop settles what rounding may have missed by one.
+    // The quantile is a first guess; the loop corrects an error of one by rounding.
     if n > 50 {
         low = (below.inverse_cdf(0.025) as usize).saturating_sub(2);
     }

@@ -1,4 +1,4 @@
-//! Summary, the table on top of the page: each promise of speed beside what was measured.
+//! Summary: the table on top of the page, which compares each promise of speed with the measurement.
 //!
 //! A row compares Weft with the better peer (or a device, or itself) at every place that the promise
 //! covers and shows the worst one. The ratio's interval follows from the intervals of the two medians;
@@ -41,7 +41,7 @@ pub struct Row {
     pub ours: String,
     /// The series that it is compared with, and its median.
     pub reference: String,
-    /// Ours over the reference (or ours, where there is none).
+    /// Ours divided by the reference (or ours, if there is none).
     pub ratio: f64,
     /// Lower end of its interval.
     pub low: f64,
@@ -51,7 +51,7 @@ pub struct Row {
     pub limit: f64,
     /// Whether it must be at least the limit.
     pub at_least: bool,
-    /// At how many places it is met, of how many.
+    /// The number of places at which it is met, and of all places.
     pub met: (usize, usize),
     /// Whether the promise was kept at the worst place.
     pub verdict: Verdict,
@@ -222,7 +222,7 @@ fn compare(
     })
 }
 
-/// The peer with the better median beside a point of ours.
+/// The peer with the better median at the place of our point.
 pub fn better_peer<'r>(
     experiment: &'r ExperimentResult,
     ours: &Series,

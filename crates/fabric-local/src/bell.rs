@@ -1,8 +1,8 @@
-//! Bell of one rank, where it sleeps, and the number of ranks of the group that are awake.
+//! Bell of one rank, on which it sleeps, and the number of ranks of the group that are awake.
 //!
-//! The sleeping is the [`Doorbell`] on a private futex, with full fences on both sides. The count of
-//! those awake is advice for the waiting strategy: exact when each rank has one thread, and never
-//! relied upon for anything but how long to spin.
+//! The bell is the [`Doorbell`] on a private futex, with full fences on both sides. The count of awake ranks
+//! is advice for the waiting strategy: exact when each rank has one thread, and used only to decide how long
+//! to spin.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -19,8 +19,8 @@ const MODE: FenceMode = FenceMode::Symmetric;
 pub(crate) struct Awake {
     count: Arc<AtomicU32>,
     cores: u32,
-    /// The last inquiry of who watches the group. SYNC group.inquiry: stored before the bells are rung, loaded by who is about to
-    /// sleep.
+    /// The last inquiry of the watcher of the group. SYNC group.inquiry: stored before the bells are rung, loaded by a thread
+    /// that is about to sleep.
     inquiry: Arc<AtomicU32>,
 }
 
@@ -35,12 +35,12 @@ impl Awake {
         }
     }
 
-    /// How many are awake, as far as that is known.
+    /// How many are awake, as far as known.
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The next inquiry, for who watches: never 0, and its lowest bit says whether it is `full`.
+    /// The next inquiry, for the watcher: never 0; its lowest bit says whether it is `full`.
     pub(crate) fn next_inquiry(&self, full: bool) -> u32 {
         let last = self.inquiry.load(Ordering::Relaxed);
         let next = (last | 1).wrapping_add(1).max(2) | u32::from(full);
@@ -63,9 +63,9 @@ impl Awake {
     }
 }
 
-/// One rank among those that are awake, whatever channel its threads sleep at.
+/// One rank in the count of awake ranks, whatever channels its threads sleep at.
 pub(crate) struct Presence {
-    /// Its threads that sleep.
+    /// The number of its threads that sleep.
     sleepers: AtomicU32,
     left: AtomicBool,
     awake: Awake,
@@ -80,7 +80,7 @@ impl Presence {
         }
     }
 
-    /// The rank has left the group: it is not awake any more.
+    /// The rank has left the group: it no longer counts as awake.
     pub(crate) fn leave(&self) {
         if !self.left.swap(true, Ordering::Relaxed) {
             self.awake.one_less();
@@ -94,7 +94,7 @@ pub(crate) struct LocalBell {
     futex: Futex,
     presence: Arc<Presence>,
     /// The channel whose bell is rung whenever this one is, plus one; 0 if none. SYNC bell.forward: stored before the sleeper
-    /// announces itself here, loaded by whoever takes the announcement.
+    /// announces itself here, loaded by the thread that takes the announcement.
     rung_as_well: AtomicU32,
     /// The bells of the rank, by channel.
     all: OnceLock<Box<[Weak<LocalBell>]>>,
@@ -111,25 +111,25 @@ impl LocalBell {
         }
     }
 
-    /// Has the bells of a rank know of each other.
+    /// Links the bells of a rank with each other.
     pub(crate) fn join(all: &[Arc<Self>]) {
         for bell in all {
             let _ = bell.all.set(all.iter().map(Arc::downgrade).collect());
         }
     }
 
-    /// Whether somebody sleeps here, or is about to, after all that was stored before.
+    /// Whether somebody sleeps here, or is about to, ordered after all earlier stores.
     pub(crate) fn is_asleep(&self) -> bool {
         MODE.light();
         self.door.somebody_sleeps()
     }
 
-    /// How often it has rung for somebody who slept.
+    /// How often it has rung for a sleeper.
     pub(crate) fn rings(&self) -> u32 {
         self.door.rings()
     }
 
-    /// Wakes whoever sleeps here, whatever was announced.
+    /// Wakes every thread that sleeps here, announced or not.
     pub(crate) fn wake_regardless(&self) {
         self.door.ring_regardless(&self.futex);
     }
@@ -163,7 +163,7 @@ impl Bell for LocalBell {
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         let deadline = limit.map(clock::deadline_after);
-        // A rank sleeps when the first of its threads does: where there are several, one drives.
+        // A rank counts as asleep when the first of its threads sleeps: of several threads, one drives.
         if self.presence.sleepers.fetch_add(1, Ordering::Relaxed) == 0 {
             self.presence.awake.one_less();
         }

@@ -5,9 +5,9 @@
 //!             └──────────── revoke ───────────────────────────► ended
 //! ```
 //!
-//! The table's lock is held for looking only. Copying happens under the grant's own gate, shared among
-//! transfers; [`Grants::revoke`] shuts the gate, that is, waits until those inside are done. So nothing
-//! moves after it returns, and long copies do not stand in each other's way.
+//! The table's lock is held only for look-ups. Copying happens under the grant's own gate, shared among
+//! transfers; [`Grants::revoke`] shuts the gate, that is, waits until the transfers inside are done. So
+//! nothing moves after it returns, and long copies do not stand in each other's way.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -18,9 +18,9 @@ use weft_fabric::{Region, Token};
 /// A grant with its gate.
 struct GatedGrant {
     grant: Grant,
-    /// Taken by the one transfer that it is for.
+    /// Taken by its one transfer, if it is for one use.
     taken: AtomicBool,
-    /// Whether bytes may move. Read while they do.
+    /// Whether bytes may move; held for reading while they do.
     open: RwLock<bool>,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    /// The table is whole between any two steps, so a panic elsewhere does not spoil it.
+    /// The table is consistent between any two steps, so a panic elsewhere does not spoil it.
     fn table(&self) -> MutexGuard<'_, GrantTable<Arc<GatedGrant>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a grant; `None` if no token could name another.
+    /// Adds a grant; `None` if there is no token left for it.
     pub(crate) fn add(&self, grant: Grant) -> Option<Token> {
         let gated = Arc::new(GatedGrant {
             grant,
@@ -62,7 +62,7 @@ impl Grants {
             return false;
         };
         gated.shut();
-        // A taken one has served, or failed: either way it was at its end by itself.
+        // A taken one has served, or failed: either way it had already ended.
         !gated.taken.load(Ordering::Relaxed)
     }
 
@@ -74,7 +74,7 @@ impl Grants {
         }
     }
 
-    /// Checks a transfer and calls `copy` with the window that it may touch.
+    /// Checks a transfer and calls `copy` with the window that the transfer may access.
     pub(crate) fn transfer(
         &self,
         request: &TransferRequest,
@@ -84,7 +84,7 @@ impl Grants {
         let gated = gated.ok_or(Refusal::NotGranted)?;
         let window = gated.grant.window(request)?;
         let once = gated.grant.is_for_once();
-        // Relaxed: which of two transfers is first does not matter, that there is one first does.
+        // Relaxed: it does not matter which of two transfers is first, only that one is.
         if once && gated.taken.swap(true, Ordering::Relaxed) {
             return Err(Refusal::NotGranted);
         }

@@ -7,17 +7,16 @@
 //!   Local (rank 1) ── get ───────► Grants of rank 0: check, then one copy
 //! ```
 //!
-//! * `mailbox`: one for each rank, a lane for each sender, behind a lock that is held for the time of
-//!   one small copy.
-//! * `grants`: the grants of each rank. Checked under a lock, copied outside of it.
-//! * `bell`: the bell of each rank, and the count of those awake.
-//! * `watch`: the interface of the thread that watches the group: asks all what they wait for, and ends their waits.
+//! * `mailbox`: one for each rank, with a lane for each sender, behind a lock that is held for one small
+//!   copy.
+//! * `grants`: what each rank permits. Checked under a lock; the copy is made outside of it.
+//! * `bell`: where each rank sleeps, and the count of those awake.
+//! * `watch`: for a watcher of the group: asks all ranks what they wait for, and ends their waits.
 //!
 //! A further channel is a group of the same ranks, with mailboxes, grants and bells of its own.
 //!
-//! Nothing here spins. A rank that leaves (drops its endpoint) is closed: messages that it sent before still
-//! arrive, messages to it are refused with [`FabricError::PeerLost`]. If it leaves by a
-//! panic, the others are told.
+//! Nothing here spins. A rank that leaves (drops its endpoint) is closed: what it sent before still arrives,
+//! messages to it are refused with [`FabricError::PeerLost`]. If it leaves by a panic, the others are told.
 //!
 //! ```
 //! use weft_fabric::{Fabric, Peer, Posted};
@@ -30,8 +29,8 @@
 //! ```
 //!
 //! # Safety
-//! Bytes move between [`Region`]s, whose makers promise that they are valid while the transfer or the
-//! grant lives; `grants` ensures that nothing moves by a grant after its end.
+//! Bytes move between [`Region`]s, whose makers promise that they are valid while the transfer or the grant
+//! lives; `grants` ensures that nothing moves by a grant after its end.
 
 #![deny(unsafe_code)]
 
@@ -62,10 +61,10 @@ pub use watch::Watch;
 /// Largest data part of a message.
 const DATA: usize = 16 * 1024;
 
-/// From here on a portal is quicker: it copies once instead of twice and allocates nothing.
+/// From this size on a portal is faster: it copies once instead of twice and allocates nothing.
 const BULK: usize = 8 * 1024;
 
-/// What the members of a group share.
+/// The state that the members of a group share.
 struct Group {
     start: Instant,
     members: Vec<Member>,
@@ -78,7 +77,7 @@ struct Group {
 /// A further channel.
 struct Channel {
     group: Arc<Group>,
-    /// Of each rank: whether it has opened it.
+    /// For each rank: whether it has opened the channel.
     opened: Vec<AtomicBool>,
 }
 
@@ -99,26 +98,26 @@ struct Member {
 pub struct Local {
     me: Peer,
     group: Arc<Group>,
-    /// This is channel 0.
+    /// Whether this is channel 0.
     is_first: bool,
     signals: SignalTable,
-    /// What the last poll took; kept for its memory.
+    /// The result of the last poll, kept to reuse its memory.
     taken: Batch,
 }
 
 impl Local {
-    /// A group of `count` ranks, in order, to be given to a thread each.
+    /// A group of `count` ranks, in order, one for each thread.
     #[must_use]
     pub fn group(count: usize) -> Vec<Self> {
         Self::group_with_channels(count, 1)
     }
 
-    /// As [`group`](Self::group), with so many channels: at least 1, at most [`MOST_CHANNELS`].
+    /// As [`group`](Self::group), with this many channels: at least 1, at most [`MOST_CHANNELS`].
     #[must_use]
     pub fn group_with_channels(count: usize, channels: u32) -> Vec<Self> {
         let channels = channels.clamp(1, MOST_CHANNELS);
         let awake = Awake::new(count);
-        // Of each rank, by channel.
+        // For each rank, by channel.
         let bells: Vec<Vec<Arc<LocalBell>>> = (0..count)
             .map(|_| {
                 let presence = Arc::new(Presence::new(awake.clone()));
@@ -160,7 +159,7 @@ impl Local {
             .collect()
     }
 
-    /// For who watches the group.
+    /// The watcher of the group.
     #[must_use]
     pub fn watch(&self) -> Watch {
         Watch::over(Arc::clone(&self.group))
@@ -192,7 +191,7 @@ impl Local {
         }
     }
 
-    /// Has `copy` move bytes between the caller's memory and the window of a grant of `owner`.
+    /// Makes `copy` move bytes between the caller's memory and the window of a grant of `owner`.
     fn transfer(
         &self,
         owner: Peer,
@@ -264,7 +263,7 @@ impl Fabric for Local {
         let member = &self.group.members[self.me.index()];
         member.mailbox.take(budget, &mut self.taken);
         let mut found = self.taken.items.len();
-        // There is room again: who was refused may try again.
+        // There is room again: refused senders may retry.
         for refused in self.taken.refused.drain(..) {
             let sender = &self.group.members[refused as usize];
             sender.mailbox.tell_room();
@@ -401,12 +400,12 @@ impl Fabric for Local {
         }
     }
 
-    /// Members are threads or fibers: where they run is not kept.
+    /// Members are threads or fibers: where they run is not recorded.
     fn is_any_beside(&mut self, _: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
         None
     }
 
-    /// What was taken for sending lies in the memory of the receiver already.
+    /// What was taken for sending is already in the receiver's memory.
     fn is_flushed(&mut self) -> bool {
         true
     }
@@ -424,7 +423,7 @@ impl Fabric for Local {
     fn open_channel(&mut self, number: u32) -> Result<Box<dyn Fabric>> {
         let index = (number as usize).checked_sub(1);
         let channel = index.and_then(|index| self.group.channels.get(index));
-        // Relaxed: only one of two who open it is to be refused.
+        // Relaxed: all that matters is that one of two openers is refused.
         let free =
             |channel: &&Channel| !channel.opened[self.me.index()].swap(true, Ordering::Relaxed);
         let channel = channel
@@ -441,7 +440,7 @@ impl Fabric for Local {
 }
 
 impl Group {
-    /// A rank leaves: takes nothing more, and has nothing that others may use.
+    /// A rank leaves: it takes nothing more, and its grants end.
     fn leave(&self, me: Peer) {
         let mine = &self.members[me.index()];
         mine.grants.close();

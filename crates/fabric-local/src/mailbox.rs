@@ -5,8 +5,8 @@
 //!   ready   2, 0                      senders with something in their lane, in the order of service
 //! ```
 //!
-//! All of it stands behind one lock, held for the time of one copy (at most 16 KiB) or of moving
-//! items over. The sink is called without it.
+//! One lock guards all of it, held for one copy (at most 16 KiB) or while items are moved over. The sink is
+//! called without it.
 //!
 //! A lane takes [`CREDITS`] items, messages and signals alike, so that a signal does not overtake.
 
@@ -33,7 +33,7 @@ pub(crate) enum LaneItem {
 /// The owner of the mailbox has left.
 pub(crate) struct Closed;
 
-/// What one poll takes over from the mailbox.
+/// The contents that one poll takes over from the mailbox.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub items: Vec<(Peer, LaneItem)>,
@@ -48,7 +48,7 @@ pub(crate) struct Batch {
 #[derive(Default)]
 struct Lane {
     items: VecDeque<LaneItem>,
-    /// Its sender was refused since it was last told of room.
+    /// Its sender was refused since it was last told that there is room.
     refused: bool,
 }
 
@@ -75,7 +75,7 @@ impl Mailbox {
         }
     }
 
-    /// Nothing panics while the lock is held, except when memory is out: then the state is whole.
+    /// Nothing panics while the lock is held, except when memory runs out: then the state is consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,7 +104,7 @@ impl Mailbox {
         Ok(Posted::Done)
     }
 
-    /// Takes at most `budget` items, one of each sender in turn, and everything else that is to be told.
+    /// Takes at most `budget` items, one of each sender in turn, and everything else that is to be reported.
     pub(crate) fn take(&self, budget: usize, taken: &mut Batch) {
         let mut state = self.state();
         let state = &mut *state;
@@ -123,7 +123,7 @@ impl Mailbox {
                 state.ready.push_back(sender);
             }
         }
-        // What the lost ones sent comes first.
+        // The messages of lost ranks come before their losses.
         if state.ready.is_empty() {
             taken.lost.append(&mut state.lost);
         }
@@ -156,7 +156,7 @@ impl Mailbox {
         self.state().lost.push((peer, reason.into()));
     }
 
-    /// Takes no more items. Answers which senders were refused and wait to be told of room.
+    /// Takes no more items. Returns the senders that were refused and wait for room.
     pub(crate) fn close(&self) -> Vec<u32> {
         let mut state = self.state();
         state.closed = true;

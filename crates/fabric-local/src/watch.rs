@@ -1,4 +1,4 @@
-//! Watch over the ranks of a group: asks them what they wait for, and ends their waits.
+//! Watch over the ranks of a group: it asks them what they wait for, and ends their waits.
 
 use std::iter;
 use std::sync::Arc;
@@ -34,23 +34,23 @@ impl Watch {
         self.channels().flat_map(|group| &group.members)
     }
 
-    /// Asks all ranks that sleep what they wait for; those that do not are asked when they are about to. Answers the number of
-    /// this inquiry, which is never 0 and of which the lowest bit says whether it is `full`. One thread watches.
+    /// Asks all ranks that sleep what they wait for; the others are asked when they are about to sleep. Returns the number of
+    /// this inquiry, which is never 0; its lowest bit says whether it is `full`. One thread watches.
     pub fn inquire(&self, full: bool) -> u32 {
         let number = self.group.awake.next_inquiry(full);
         self.members().for_each(|one| one.bell.wake_regardless());
         number
     }
 
-    /// Whether all sleep as far as they show, with a number that changes whenever one of them was woken. Advice: one may sleep in
-    /// one of its threads and compute in another.
+    /// `Some` if all ranks appear to sleep: a number that changes whenever one of them is woken. This is advice: a rank may sleep
+    /// in one thread and compute in another.
     #[must_use]
     pub fn rest(&self) -> Option<u64> {
         let rings = || self.members().map(|one| u64::from(one.bell.rings())).sum();
         (self.group.awake.count() == 0).then(rings)
     }
 
-    /// Tells each rank that this one is lost, itself too: what waits for it ends.
+    /// Tells each rank, including the lost one, that this one is lost: what waits for it ends.
     pub fn lose(&self, rank: Peer, reason: &str) {
         for member in self.members() {
             member.mailbox.tell_lost(rank, reason);
@@ -58,7 +58,7 @@ impl Watch {
         }
     }
 
-    /// Tells each rank that all are lost, itself too: whatever they wait for ends.
+    /// Tells each rank that all are lost, including itself: whatever they wait for ends.
     pub fn lose_all(&self, reason: &str) {
         for rank in (0..).take(self.group.members.len()) {
             self.lose(Peer(rank), reason);

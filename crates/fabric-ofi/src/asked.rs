@@ -1,10 +1,10 @@
-//! Asked: transfers of this endpoint that their owners carry out.
+//! Asked: transfers that this endpoint has asked for, and that the owners of the memory carry out.
 //!
-//! Over a provider without remote access to memory the owner asks for pieces of a put, which are copied out of the memory when
-//! there is room to send them.
+//! Over a provider without remote access to memory the owner asks for pieces of a put; each is copied out of the memory when
+//! there is room to send it.
 //!
-//! The memory is registered until the owner has said the end, or is lost: from then on the network card refuses whoever would
-//! still reach for it.
+//! The memory is registered until the owner has reported the end, or is lost: from then on the network card refuses any
+//! access to it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,13 +14,13 @@ use crate::libfabric::registration::Registration;
 use crate::mail::Mail;
 use crate::wire::{Kind, Outcome, Piece};
 
-/// Transfers that one peer was asked for, at most.
+/// Most transfers that one peer is asked for at a time.
 pub const MOST: usize = 64;
 
-/// Pieces of one put that its owner has asked for and that have not left, at most.
+/// Most pieces of one put that its owner has asked for and that have not left.
 pub const FETCHES: usize = 8;
 
-/// One of them.
+/// One transfer.
 pub struct Transfer {
     pub peer: u32,
     pub region: Region,
@@ -28,12 +28,12 @@ pub struct Transfer {
     pub offset: u64,
     pub put: bool,
     pub registration: Option<Registration>,
-    /// Pieces that its owner waits for.
+    /// The number of pieces that its owner waits for.
     pub fetches: usize,
 }
 
 impl Transfer {
-    /// How it has ended, as its owner says.
+    /// The result, as its owner reports it.
     pub fn result(&self, outcome: Outcome) -> Result<()> {
         let peer = Peer(self.peer);
         match outcome {
@@ -48,19 +48,19 @@ impl Transfer {
     }
 }
 
-/// All of them, by number.
+/// All transfers, by number.
 #[derive(Default)]
 pub struct Asked {
     transfers: HashMap<u32, Transfer>,
     next: u32,
-    /// Pieces to be sent, and to whom.
+    /// Pieces to be sent, each with its receiver.
     fetches: VecDeque<(u32, Piece)>,
-    /// For the bytes of one.
+    /// Buffer for the bytes of one piece.
     scratch: Vec<u8>,
 }
 
 impl Asked {
-    /// A number for the next one.
+    /// The number of the next transfer.
     pub fn number(&mut self) -> u32 {
         loop {
             self.next = self.next.wrapping_add(1);
@@ -70,18 +70,18 @@ impl Asked {
         }
     }
 
-    /// Keeps one whose owner was asked.
+    /// Keeps a transfer whose owner was asked.
     pub fn keep(&mut self, number: u32, transfer: Transfer) {
         self.transfers.insert(number, transfer);
     }
 
-    /// The one that `peer` speaks of.
+    /// The transfer with this number, if `peer` is its owner.
     pub fn get(&self, number: u32, peer: u32) -> Option<&Transfer> {
         let found = self.transfers.get(&number);
         found.filter(|transfer| transfer.peer == peer)
     }
 
-    /// The owner of a put asks for a piece of at most `most` bytes. `None` if it may not.
+    /// The owner of a put asks for a piece of at most `most` bytes. `None` if it may not ask for that.
     pub fn fetch(&mut self, peer: u32, piece: Piece, most: usize) -> Option<()> {
         let found = self.transfers.get_mut(&piece.number);
         let transfer = found.filter(|transfer| transfer.peer == peer && transfer.put)?;
@@ -94,7 +94,7 @@ impl Asked {
         Some(())
     }
 
-    /// Sends pieces that were asked for, as far as there is room. Answers how many.
+    /// Sends pieces that were asked for, as far as there is room. Returns how many.
     #[inline]
     pub fn advance(&mut self, mail: &mut Mail) -> usize {
         match self.fetches.is_empty() {
@@ -109,7 +109,7 @@ impl Asked {
             let Some((peer, piece)) = self.fetches.pop_front() else {
                 break;
             };
-            // A transfer that has ended meanwhile lends its memory no more.
+            // The memory of a transfer that has ended may no longer be used.
             let found = self.transfers.get_mut(&piece.number);
             let Some(transfer) = found.filter(|transfer| transfer.peer == peer) else {
                 continue;
@@ -130,19 +130,19 @@ impl Asked {
                     sent += 1;
                 }
                 Ok(_) => self.fetches.push_back((peer, piece)),
-                // It is lost, which is reported.
+                // The peer is lost, which is reported elsewhere.
                 Err(_) => {}
             }
         }
         sent
     }
 
-    /// It has ended.
+    /// Removes a transfer that has ended.
     pub fn remove(&mut self, number: u32) -> Option<Transfer> {
         self.transfers.remove(&number)
     }
 
-    /// Ends those of a peer that is lost.
+    /// Ends the transfers with a peer that is lost; returns their operations.
     pub fn remove_of(&mut self, peer: u32) -> Vec<Operation> {
         let lost = self
             .transfers

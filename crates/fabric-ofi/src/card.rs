@@ -4,12 +4,13 @@
 //!   provider/address/number        address and number in hexadecimal digits; no spaces, at most LONGEST bytes
 //! ```
 //!
-//! The number is drawn anew for each endpoint: messages for another one that had this address are not taken.
+//! Each endpoint draws a number of its own: messages meant for an earlier endpoint at the same address are
+//! not taken.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest text: what fits a value of every launcher.
+/// Longest text of a card: what fits into a value of every launcher.
 pub const LONGEST: usize = 1000;
 
 /// Where an endpoint can be reached.
@@ -17,13 +18,13 @@ pub const LONGEST: usize = 1000;
 pub struct Card {
     /// The name of the provider, which must be the same for all.
     pub provider: String,
-    /// The address, as the provider counts.
+    /// The address, as the provider writes it.
     pub address: Vec<u8>,
     /// The number that the endpoint has drawn.
     pub number: u64,
 }
 
-/// A text that is no card.
+/// A text that is not a card.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CardError {
     text: String,

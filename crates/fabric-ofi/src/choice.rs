@@ -1,4 +1,4 @@
-//! Choice of a provider: which ones libfabric has, and which one is taken why.
+//! Choice of a provider: which ones libfabric has, and which one is taken.
 //!
 //! ```text
 //!   named              that one
@@ -18,25 +18,27 @@ use crate::libfabric::mask::Mask;
 use crate::libfabric::wait::Wanted;
 use crate::wire::HEADER;
 
-/// Providers for networks of their own, the better ones first.
+/// Providers for network hardware, the better ones first.
 const HARDWARE: [&str; 6] = ["cxi", "efa", "opx", "psm3", "psm2", "verbs"];
 
 /// Providers over the kernel's network, the better ones first.
 const SOFTWARE: [&str; 2] = ["tcp", "net"];
 
-/// Those that listen at an address of the internet.
+/// Providers that listen at an address of the internet.
 const OF_THE_KERNEL: [&str; 4] = ["tcp", "net", "sockets", "udp"];
 
-/// Providers whose descriptor does not tell of all news: the conformance suite waits in vain over them (libfabric 1.17.0).
+/// Providers whose descriptor does not report all events: the conformance suite hangs over them (libfabric
+/// 1.17.0).
 const DEAF: [&str; 1] = ["sockets"];
 
-/// Ranks of one host have shared memory of their own; this one ends the process when a peer of it leaves (libfabric 1.17.0).
+/// Not used, as ranks of one host have a shared-memory fabric already; this one also ends the process when a
+/// peer of it leaves (libfabric 1.17.0).
 const REFUSED: &str = "shm";
 
 /// Where the members of a job are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// All on this host: nothing listens to the outside.
+    /// All on this host: nothing listens on outside addresses.
     OneHost,
     /// On several.
     SeveralHosts,
@@ -45,20 +47,20 @@ pub enum Extent {
 /// A provider that can carry the fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Its name, with the layers on it ("tcp;ofi_rxm").
+    /// Its name, with the layers above it ("tcp;ofi_rxm").
     pub provider: String,
-    /// Its cards or interfaces.
+    /// Its network cards or interfaces.
     pub domains: Vec<String>,
-    /// Whether it is for hardware of its own.
+    /// Whether it is for network hardware.
     pub is_hardware: bool,
 }
 
-/// The name of a provider without the layers on it.
+/// The name of a provider without the layers above it.
 fn base(provider: &str) -> &str {
     provider.split(';').next().unwrap_or(provider)
 }
 
-/// What a provider is to have somebody sleep on.
+/// The object for which a sleeper over this provider waits.
 pub(crate) fn sleeps_on(provider: &str) -> Wanted {
     if DEAF.contains(&base(provider)) {
         Wanted::Nothing
@@ -69,8 +71,9 @@ pub(crate) fn sleeps_on(provider: &str) -> Wanted {
     }
 }
 
-/// Largest data part of a message over a provider. Over streams of the kernel, what is quicker copied into a message than asked
-/// for and moved without a copy (`docs/libfabric.md`); over others, with heads, what layers of libfabric send at once.
+/// Largest data part of a message over a provider. Over streams of the kernel: the size up to which copying into a message is
+/// faster than asking and moving without a copy (`docs/libfabric.md`). Over others: what, with heads, the layers of libfabric
+/// send at once.
 pub(crate) fn largest_data(provider: &str) -> usize {
     match SOFTWARE.contains(&provider) {
         true => 64 << 10,
@@ -113,13 +116,13 @@ fn preference(base: &str) -> usize {
     place.unwrap_or(all.count())
 }
 
-/// The provider for hardware of this host that would be taken, if there is one: of those [found](found()).
+/// The hardware provider that would be taken among those [found](found()), if there is one.
 #[must_use]
 pub fn hardware(found: &[Found]) -> Option<&Found> {
     found.iter().find(|found| found.is_hardware)
 }
 
-/// The description of the endpoint to open: of the provider of this name, or of the best.
+/// The description of the endpoint to open: of the named provider, or of the best.
 pub(crate) fn choose(
     named: Option<&str>,
     extent: Extent,
@@ -137,10 +140,10 @@ pub(crate) fn choose(
     }
     for name in &names {
         for address in addresses(name, extent)? {
-            // Without layers if there is the choice.
+            // Without layers if possible.
             let mut found = usable(library, Some(name), address, mask);
             found.sort_by_key(|one| one.provider().matches(';').count());
-            // What listens elsewhere than it was asked to is not taken.
+            // An endpoint that listens elsewhere than it was asked to is not taken.
             let right = |one: &Description| {
                 let there = address.is_none() || one.internet_address() == address;
                 base(&one.provider()) == base(name) && there
@@ -165,7 +168,7 @@ pub(crate) fn choose(
     ))
 }
 
-/// The own addresses at which a provider may be asked to listen; `None`: where it wants.
+/// The addresses of this host at which a provider may be asked to listen; `None`: it chooses.
 fn addresses(provider: &str, extent: Extent) -> Result<Vec<Option<IpAddr>>, String> {
     if !OF_THE_KERNEL.contains(&base(provider)) {
         return Ok(vec![None]);

@@ -41,41 +41,41 @@ use crate::liveness::Liveness;
 use crate::mail::Mail;
 use crate::serving::Serving;
 
-/// Buffers that were looked at, of which so many are posted again whatever there is to be done: less than half of the fewest that
-/// there are.
+/// When this many received buffers wait to be posted again, they are posted whatever else there is to do. Less than half of the
+/// smallest number of buffers.
 const MOST_UNPOSTED: usize = 12;
 
 /// One rank's endpoint of a job over libfabric.
 pub struct Ofi {
     mail: Mail,
     portal: Portal,
-    /// What belongs to the requests that wait for the other fabric, in their order.
+    /// Memory and data of the requests that wait for the other fabric, in their order.
     deferred: VecDeque<(Option<RemoteMemory>, Vec<u8>)>,
     serving: Serving,
     asked: Asked,
     signals: SignalTable,
     loopback: Loopback,
-    /// What has arrived while a grant was taken back.
+    /// Messages that arrived while a grant was being revoked: slot and length.
     arrived: VecDeque<(usize, usize)>,
-    /// Buffers that were looked at, and are posted again while nothing is there to be done, or when they are many.
+    /// Received buffers to be posted again, when nothing else is to be done or when they are many.
     unposted: Vec<usize>,
     bell: Arc<NetworkBell>,
-    /// Nothing has come since the provider said that one may sleep.
+    /// Nothing has arrived since the provider allowed a sleep.
     may_sleep: bool,
-    /// Whether the provider's descriptors stand in the bell's set.
+    /// Whether the provider's descriptors are in the bell's set.
     watching: Watching,
     liveness: Option<Liveness>,
     later: Later,
     route: &'static str,
     /// Largest data part of a message.
     data: usize,
-    /// For small transfers.
+    /// Buffer for small transfers.
     scratch: Vec<u8>,
 }
 
 impl Ofi {
     pub(crate) fn over(mail: Mail, bell: Arc<NetworkBell>, provider: &str) -> Self {
-        // Before the first look nobody sleeps.
+        // Nobody sleeps before the first look.
         bell.is_due_at(0);
         let is_own = mail.device.has_own_descriptors();
         Self {
@@ -99,9 +99,9 @@ impl Ofi {
         }
     }
 
-    /// Has an endpoint of TCP with the same members tell who has died, and whose number another process has. Without one a peer
-    /// is lost when something that is sent to it fails. In a job that grows the directory, which is that of the
-    /// endpoint, too, tells where those are that are started later.
+    /// Makes a TCP endpoint with the same members report who has died, and which numbers have a new process. Without it, a peer
+    /// is lost only when a message to it fails. In a job that grows, the directory, which the TCP endpoint uses too, tells
+    /// where members are that are started later.
     ///
     /// # Errors
     /// [`FabricError::System`] if the system refuses to watch it.
@@ -119,7 +119,7 @@ impl Ofi {
         Ok(self)
     }
 
-    /// Messages of who has no pass, or that made no sense, so far.
+    /// Number of messages so far that had no valid pass, or were malformed.
     #[must_use]
     pub fn turned_away(&self) -> u64 {
         self.mail.turned_away()
@@ -130,9 +130,10 @@ impl Ofi {
         let me = Peer(self.mail.me());
         let mut found = self.loopback.deliver(me, &mut self.signals, sink, budget);
         found += self.report(sink);
-        // Once for each look: what came with a message is handed on before anybody asks for more.
+        // Once for each look: everything that has arrived is handed on before more is asked for.
         self.mail.device.ask();
-        // What is known of a member comes before what it says: whose message has come by now was recorded before.
+        // Changes of a member are reported before its messages: a member whose message has arrived was
+        // recorded before.
         if self.later.is_stale() {
             found += self.renew(sink);
         }
@@ -156,7 +157,7 @@ impl Ofi {
         found += self.mail.advance();
         found += self.look_at_liveness(sink);
         found += self.report(sink);
-        // What has come is answered first.
+        // Answers to what has arrived come first.
         if self.unposted.len() >= MOST_UNPOSTED || found == 0 && !self.unposted.is_empty() {
             self.post_again();
         }
@@ -185,7 +186,7 @@ impl Ofi {
         }
     }
 
-    /// A completion that nobody above hears of at once.
+    /// Handles a completion that is not reported upwards at once.
     fn settle(&mut self, event: Event) {
         match event {
             Event::Received(slot, length) => self.arrived.push_back((slot, length)),
@@ -199,7 +200,7 @@ impl Ofi {
         }
     }
 
-    /// Ends without a word, as a process does that is killed. For tests.
+    /// Ends without a goodbye, like a process that is killed. For tests.
     pub fn die(mut self) {
         for peer in self.mail.begun().to_vec() {
             self.mail.lose(peer, String::new());

@@ -1,9 +1,9 @@
-//! Held buffers: which send slots are free, and whom the others hold a message for.
+//! Held buffers: which send slots are free, and for which peer each other one holds a message.
 
-/// Who has no message to come any more: its number is another process's.
+/// Marks a slot whose receiver is gone: its number belongs to another process.
 pub const NOBODY: u32 = u32::MAX;
 
-/// What was taken for sending and has not left.
+/// Messages that were taken for sending and have not left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remains {
     /// Nothing.
@@ -23,7 +23,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// So many slots, all free.
+    /// `slots` slots, all free.
     pub fn new(slots: usize) -> Self {
         Self {
             free: (0..slots).rev().collect(),
@@ -39,7 +39,7 @@ impl Held {
         Some(slot)
     }
 
-    /// Nothing is held in the slot any more. Answers whom something was held for.
+    /// Frees the slot. Returns the peer that something was held for.
     #[inline]
     pub fn release(&mut self, slot: usize) -> Option<u32> {
         let peer = self.holders[slot].take()?;
@@ -47,7 +47,7 @@ impl Held {
         Some(peer)
     }
 
-    /// What is held for this peer is for nobody any more.
+    /// Marks what is held for this peer as being for nobody.
     pub fn give_up(&mut self, peer: u32) {
         let holders = self.holders.iter_mut().flatten();
         holders
@@ -65,7 +65,7 @@ impl Held {
         self.free.len() == self.holders.len()
     }
 
-    /// Whom something is held for.
+    /// The peers for which something is held.
     pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {
         self.holders.iter().copied().flatten()
     }

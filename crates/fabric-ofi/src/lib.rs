@@ -1,37 +1,36 @@
-//! Libfabric fabric, for processes of several hosts over the networks that libfabric supports: reliable endpoints of one of its
-//! providers, opened at run time.
+//! Fabric between processes of several hosts over the networks that libfabric supports: reliable endpoints of
+//! one of its providers, opened at run time.
 //!
 //! ```text
 //!   Opening::new(config)   chooses a provider, opens an endpoint    ─► card: provider, address, number
 //!   launcher               tells every rank the cards of all
-//!   Opening::join(cards)   a Fabric; waits for no other rank
+//!   Opening::join(cards)   a Fabric; does not wait for other ranks
 //!
-//!   try_send, signal ─► a message: header with a pass, credits ─► buffers that stand ready ─► Sink
+//!   try_send, signal ─► a message: header with a pass, credits ─► buffers that are ready ─► Sink
 //!   get, put ─► a message that asks ─► the owner moves the bytes by reads and writes of the asker's memory
 //! ```
 //!
 //! | file | what |
 //! |---|---|
 //! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
-//! | `opening`, `card`, `choice` | the opening before that: which provider, and its address |
-//! | `mail`, `links` | messages to all peers; the state shared with each: credits, counts |
-//! | `held`, `passes` | messages that have not left yet; the pass that tells messages of the job from others |
-//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for; by messages if there is no remote access to memory |
+//! | `opening`, `card`, `choice` | the stage before: which provider, and its address |
+//! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts |
+//! | `held`, `passes` | what has not left yet, and for which peers; what distinguishes messages of the job from others |
+//! | `serving`, `asked` | transfers that peers have asked for, and that peers were asked for; by messages where there is no remote access to memory |
 //! | `liveness` | which peers have died: TCP connections that carry nothing else |
 //! | `later` | members that are started while the job runs |
 //! | `wire` | headers and bodies: bytes and their checks |
-//! | `libfabric` | the library: the one place that calls it |
+//! | `libfabric` | the library, called only there |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: a message without the pass of the job for this very
-//! endpoint is ignored; on one host nothing listens to the outside. Only the owner touches its memory, so no network card
-//! can access it after the end of a grant. The memory of a transfer is registered with the card from
-//! the request to the end.
+//! Besides the contract of [`weft_fabric`]: no message is processed whose sender lacks the job's pass for this very endpoint;
+//! on one host nothing listens on outside addresses. Only the owner accesses its granted memory, so a grant that has ended has
+//! ended, whatever a network card does. Memory of a transfer is registered with the card from the request to the end.
 //!
 //! # What is not guaranteed
-//! libfabric does not report the death of a peer to which nothing is sent: a [`Tcp`](weft_fabric_tcp::Tcp) with the same members
-//! does ([`Ofi::watched_by`]). libfabric's connections neither authenticate nor encrypt: the members of the network must be trusted not to
-//! read or change what others send.
+//! libfabric does not report the death of a peer to which nothing is sent: a [`Tcp`](weft_fabric_tcp::Tcp) with the same members does
+//! ([`Ofi::watched_by`]). libfabric's connections neither authenticate callers nor encrypt: the network must be one whose members are trusted not to
+//! read or change the traffic of others.
 
 #![deny(unsafe_code)]
 
@@ -64,7 +63,8 @@ mod tests {
     use crate::libfabric::mask::Mask;
     use weft_fabric::conformance::boxed;
 
-    /// Where libfabric is not installed there is nothing to try, which is said; the properties then hold of threads.
+    /// Without libfabric there is nothing to test; the test says so, and the properties are then checked of
+    /// threads.
     fn group(count: usize, mask: Mask) -> Vec<Box<dyn weft_fabric::Fabric>> {
         if let Err(error) = found() {
             eprintln!("not tried over libfabric: {error}");
@@ -76,7 +76,7 @@ mod tests {
 
     weft_fabric::conformance!(over_tcp, |count| group(count, Mask::default()));
 
-    // As verbs (memory and keys) and efa (order) want it.
+    // With the requirements of verbs (memory and keys) and efa (order).
     weft_fabric::conformance!(over_what_hardware_is_like, |count| {
         let mask = Mask {
             unregistered: true,
@@ -96,7 +96,7 @@ mod tests {
         group(count, mask)
     });
 
-    // As cxi wants it.
+    // With the requirements of cxi.
     mod over_short_keys {
         use super::*;
 
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Rank 1 has another key: what it sends is counted, and nobody hears it.
+    /// Rank 1 has another key: its messages are counted, and not delivered.
     #[test]
     fn who_has_not_the_key_is_not_listened_to() {
         use weft_fabric::conformance::{Inbox, PATIENCE};

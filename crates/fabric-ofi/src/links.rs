@@ -1,5 +1,5 @@
-//! Links: what one endpoint shares with each peer. Credits, counts and acknowledgements, the passes of both directions,
-//! and what is still to be answered.
+//! Links: what one endpoint shares with each peer: credits, counts and acknowledgements, the passes of both directions,
+//! and the answers still to be sent.
 //!
 //! *Invariants:* at most [`WINDOW`] counted messages are not acknowledged; `told` is never beyond `received`. Counts wrap.
 
@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use crate::libfabric::device::Address;
 use crate::wire::{End, Header, Kind};
 
-/// Counted messages to one peer that it has not acknowledged, at most.
+/// Most counted messages to one peer that it has not acknowledged.
 pub const WINDOW: u32 = 128;
 
-/// So many processed messages are acknowledged without being asked.
+/// After this many processed messages an acknowledgement is sent unasked.
 const OFTEN: u32 = WINDOW / 4;
 
 /// An answer that waits for a credit.
@@ -23,7 +23,7 @@ pub enum Answer {
     Data(u32, Vec<u8>),
 }
 
-/// What is shared with one peer.
+/// The state shared with one peer.
 #[derive(Debug)]
 pub struct Link {
     address: Address,
@@ -35,7 +35,7 @@ pub struct Link {
     told: u32,
     /// The peer waits for an acknowledgement.
     answer_wanted: bool,
-    /// Up to where the peer has been asked to acknowledge.
+    /// The count up to which the peer was asked to acknowledge.
     asked: u32,
     /// The count after the last message that must not be lost.
     needed: u32,
@@ -43,22 +43,23 @@ pub struct Link {
     pub waiting: VecDeque<(usize, usize)>,
     /// Answers that wait for a credit.
     pub answers: VecDeque<Answer>,
-    /// Transfers that it was asked for.
+    /// The number of transfers that the peer was asked for.
     pub asks: usize,
-    /// Whether the link stands in the list of those with something to do.
+    /// Whether the link is in the list of links with something to do.
     pub is_listed: bool,
-    /// A goodbye is to be said.
+    /// A goodbye is to be sent.
     pub goodbye_wanted: bool,
-    /// It was told a goodbye, and nothing since.
+    /// We have said goodbye to it, and nothing since.
     pub goodbye_said: bool,
-    /// It has said a goodbye, and nothing since.
+    /// It has said goodbye, and nothing since.
     pub is_over: bool,
-    /// The endpoint of TCP says that it has left; nothing has come since. Its goodbye here may have gone with its connection.
+    /// The TCP endpoint reports that it has left, and nothing has come since. Its goodbye here may have been
+    /// lost with its connection.
     pub has_left: bool,
 }
 
 impl Link {
-    /// Nothing was exchanged yet.
+    /// A link on which nothing was exchanged yet.
     pub fn new(address: Address, pass_out: u64, pass_in: u64) -> Self {
         Self {
             address,
@@ -112,7 +113,7 @@ impl Link {
         }
     }
 
-    /// A message with that header was sent.
+    /// Notes that a message with that header was sent.
     #[inline]
     pub fn note_sent(&mut self, header: &Header) {
         self.told = header.acks;
@@ -136,7 +137,7 @@ impl Link {
         header.pass == self.pass_in
     }
 
-    /// Takes note of a message that has arrived. False if it is not the next one, or acknowledges what was not sent.
+    /// Notes a message that has arrived. False if it is not the next one, or acknowledges what was not sent.
     #[inline]
     #[must_use]
     pub fn note_received(&mut self, header: &Header) -> bool {
@@ -171,29 +172,29 @@ impl Link {
             || self.goodbye_wanted
     }
 
-    /// Whether the peer has processed what was sent, but for a goodbye, or needs it no more.
+    /// Whether the peer has processed what was sent, except a goodbye, or needs it no more.
     pub fn is_flushed(&self) -> bool {
         let missing = self.needed.wrapping_sub(self.acknowledged);
         let arrived = missing == 0 || missing > u32::MAX / 2;
         (arrived && self.answers.is_empty() && !self.goodbye_wanted) || self.needs_nothing()
     }
 
-    /// Whether the peer may be gone, as it has said itself.
+    /// Whether the peer has said itself that it may be gone.
     pub fn needs_nothing(&self) -> bool {
         self.is_over || self.has_left
     }
 
-    /// Waits for nothing of the peer, if nothing of it was ever heard.
+    /// Stops waiting for the peer, if nothing was ever received from it.
     pub fn abandon_unless_heard(&mut self) {
         self.has_left |= self.received == 0 && self.acknowledged == 0;
     }
 
-    /// Whether the peer should be asked to acknowledge what it has not.
+    /// Whether the peer should be asked to acknowledge what is outstanding.
     pub fn should_ask(&self) -> bool {
         !self.is_flushed() && self.asked != self.needed
     }
 
-    /// Counted messages: sent, and received.
+    /// The numbers of counted messages sent and received.
     pub fn counts(&self) -> (u64, u64) {
         (self.sent, self.received)
     }

@@ -1,9 +1,9 @@
-//! Liveness of peers: an endpoint of TCP with the same members has a connection with each peer that
-//! messages are exchanged with; its loss is theirs.
+//! Liveness of peers: a TCP endpoint with the same members has a connection with each peer that messages are
+//! exchanged with; the loss of that connection is the loss of the peer.
 //!
-//! An endpoint of libfabric has no connections: of a peer that dies nothing is heard unless something is sent to it that fails, and
-//! a provider may try that forever. The kernel of its host tells at once, to who has a connection with it; and both have proved
-//! the job's key there before.
+//! An endpoint of libfabric has no connections: it learns of a peer's death only if a message to the peer fails, and a provider may
+//! retry that forever. The kernel of the peer's host reports the death at once on a TCP connection, on which both sides have proved
+//! the job's key.
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use weft_fabric_tcp::{NetworkBell, Remote, Tcp};
 
 use crate::mail::Mail;
 
-/// Looks between two at the connections, while nobody sleeps.
+/// Looks between two looks at the connections, while nobody sleeps.
 const LOOKS: u32 = 256;
 
-/// The key of the one signal that has a connection made.
+/// The key of the one signal that makes a connection.
 const HERE: SyncKey = SyncKey(0);
 
 /// The connections.
@@ -31,7 +31,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// By this endpoint; `outer` is rung by it, too.
+    /// Uses this endpoint, which also rings `outer`.
     pub fn new(tcp: Tcp, outer: &NetworkBell) -> io::Result<Self> {
         let bell = tcp.network_bell();
         outer.watch_descriptor(&bell.descriptor())?;
@@ -43,7 +43,7 @@ impl Liveness {
         })
     }
 
-    /// Has a connection made with each peer that has a link, and hears who is lost or succeeded.
+    /// Makes a connection with each peer that has a link, and returns which peers are lost or succeeded.
     #[inline]
     pub fn look(&mut self, mail: &mut Mail, outer: &NetworkBell) -> Vec<News> {
         self.looks += 1;
@@ -56,7 +56,8 @@ impl Liveness {
         news
     }
 
-    /// As [`look`](Self::look), whatever there is to be done. Who was succeeded by what the directory said before is told.
+    /// As [`look`](Self::look), but always. Reports every peer whose successor was in the directory before
+    /// the call.
     #[cold]
     pub fn look_now(&mut self, mail: &mut Mail) -> Vec<News> {
         self.looks = 0;
@@ -71,7 +72,7 @@ impl Liveness {
         let mut heard = Heard(Vec::new());
         self.tcp.poll(&mut heard, 64);
         self.tcp.forget(HERE);
-        // Whom something is held for that does not leave may have ended.
+        // A peer whose held messages do not leave may have ended.
         if !mail.has_left() {
             let traffic = self.tcp.traffic();
             for over in traffic.links.iter().filter(|link| link.is_over) {
@@ -83,7 +84,7 @@ impl Liveness {
         heard.0
     }
 
-    /// The link that was begun as this one, counted from 0, ends: another process has the number.
+    /// The link with index `begun`, in the order of beginning, ends: another process has the number.
     pub fn unwatch(&mut self, begun: usize) {
         if begun < self.watched {
             self.watched -= 1;
@@ -95,12 +96,12 @@ impl Liveness {
         self.bell.due()
     }
 
-    /// Whether all that it has said arrives.
+    /// Whether everything that it has sent will arrive.
     pub fn is_flushed(&mut self) -> bool {
         self.tcp.is_flushed()
     }
 
-    /// An end after this is no loss to the peers.
+    /// Says goodbye: an end after this is no loss to the peers.
     pub fn farewell(&mut self) {
         self.tcp.farewell();
     }
@@ -110,7 +111,7 @@ impl Liveness {
         self.tcp.incarnation(peer)
     }
 
-    /// The same as the directory has it now.
+    /// The process that has the number in the directory now.
     pub fn recorded_incarnation(&self, peer: Peer) -> u32 {
         self.tcp.recorded_incarnation(peer)
     }
@@ -120,13 +121,13 @@ impl Liveness {
         self.tcp.announce_absence(to);
     }
 
-    /// Reaches for nobody any more who was never reached.
+    /// Stops reaching for peers that were never reached.
     pub fn abandon_unreached(&mut self) {
         self.tcp.abandon_unreached();
     }
 }
 
-/// What is heard of a peer.
+/// News about a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum News {
     /// It is lost, for this reason.
@@ -135,7 +136,7 @@ pub enum News {
     Succeeded(u32),
 }
 
-/// Hears of peers alone, in the order in which it is said.
+/// A sink that collects only news about peers, in the order of the reports.
 struct Heard(Vec<News>);
 
 impl Sink for Heard {

@@ -1,5 +1,5 @@
-//! Mail: the device with the links of all peers. What is sent takes a credit of its link, and a buffer if it is too
-//! large for the provider's short way.
+//! Mail: the device with the links of all peers. Each message takes a credit of its link, and a buffer if it is too
+//! large for the provider's inject.
 
 mod members;
 
@@ -11,7 +11,7 @@ use crate::links::{Answer, Link};
 use crate::passes::Passes;
 use crate::wire::{HEADER, Header, Kind, gather};
 
-/// Most bytes that go by the provider's short way, whatever it allows: they are gathered on the stack.
+/// Most bytes that are injected, whatever the provider allows: they are gathered on the stack.
 const SHORT: usize = 256;
 
 /// Device, links and members.
@@ -28,9 +28,9 @@ pub struct Mail {
     /// Peers that were lost and not reported yet.
     losses: Vec<(u32, String)>,
     pub held: Held,
-    /// The provider had no room: nothing tells when there is some.
+    /// The provider had no room: nothing reports when there is room again.
     was_full: bool,
-    /// Messages of who has no pass, or that make no sense.
+    /// Messages without a valid pass, or malformed.
     turned_away: u64,
 }
 
@@ -74,7 +74,7 @@ impl Mail {
         self.turned_away
     }
 
-    /// The link with a peer, begun if need be.
+    /// The link with a peer, begun if needed.
     #[inline]
     pub fn open(&mut self, peer: Peer) -> Result<&mut Link> {
         if self.links.get(peer.index()).is_none_or(Option::is_none) || self.members.is_lost(peer) {
@@ -129,7 +129,7 @@ impl Mail {
             outcome = self.device.inject(address, &bytes[..length]);
         }
         if outcome == Outcome::Full {
-            // An acknowledgement is made anew when there is room.
+            // An acknowledgement is generated again when there is room.
             let Some(slot) = self.held.take(to.0) else {
                 return Ok(Posted::Retry);
             };
@@ -168,7 +168,8 @@ impl Mail {
         self.held.is_half_free() && self.link_ref(peer).is_none_or(has_credit)
     }
 
-    /// Keeps a message that was taken until the provider has room: for its first connection, too.
+    /// Keeps a message that was taken until the provider has room; also while its first connection is being
+    /// made.
     #[cold]
     fn wait_for_room(&mut self, peer: u32, slot: usize, length: usize) {
         self.was_full = true;
@@ -204,7 +205,7 @@ impl Mail {
         true
     }
 
-    /// Whether the provider had no room since this was last asked.
+    /// Whether the provider had no room since the last call.
     #[inline]
     pub fn take_full(&mut self) -> bool {
         std::mem::take(&mut self.was_full)
@@ -248,7 +249,7 @@ impl Mail {
         Some(header)
     }
 
-    /// Has a link do what it has to do with the next look.
+    /// Makes the next look do what a link has to do.
     pub fn list(&mut self, peer: u32) {
         if let Some(link) = self.link(peer)
             && !link.is_listed
@@ -258,7 +259,7 @@ impl Mail {
         }
     }
 
-    /// Answers a peer now, or when there is a credit.
+    /// Sends an answer to a peer now, or when there is a credit.
     pub fn answer(&mut self, to: u32, answer: Answer) {
         if let Some(link) = self.link(to) {
             link.answers.push_back(answer);
@@ -335,12 +336,13 @@ impl Mail {
         self.held.is_empty() && self.listed.is_empty()
     }
 
-    /// Whether nothing has to leave any more: who has said goodbye may be gone, and a provider tries that forever.
+    /// Whether nothing has to leave any more: a peer that has said goodbye may be gone, and a provider
+    /// retries forever.
     pub fn needs_nobody(&self) -> bool {
         self.remains() != Remains::ForOthers
     }
 
-    /// What has not left yet, and for whom.
+    /// How much has not left yet, and for which peers.
     pub fn remains(&self) -> Remains {
         if self.has_left() {
             return Remains::Nothing;
@@ -353,13 +355,14 @@ impl Mail {
         }
     }
 
-    /// Takes note of the completion of a message.
+    /// Notes that a message has left.
     #[inline]
     pub fn sent(&mut self, slot: usize) {
         self.held.release(slot);
     }
 
-    /// A message has failed. That one to a process whose number another one has did not arrive says nothing of anybody.
+    /// A message has failed. A failure of a message to a process whose number has a new owner says nothing
+    /// about anybody.
     #[cold]
     pub fn send_failed(&mut self, slot: usize, reason: &str) {
         if let Some(peer) = self.held.release(slot)
@@ -369,13 +372,13 @@ impl Mail {
         }
     }
 
-    /// Posts a buffer for what arrives again.
+    /// Posts a receive buffer again.
     #[inline]
     pub fn post_receive(&mut self, slot: usize) -> bool {
         self.device.post_receive(slot) == Outcome::Begun
     }
 
-    /// The next completion, of those that the device was told of when it last [asked](Device::ask).
+    /// The next completion, of those that the device's last [query](Device::ask) returned.
     #[inline]
     pub fn completion(&mut self) -> Option<Event> {
         self.device.next()

@@ -21,25 +21,25 @@ use crate::wire::HEADER;
 /// Headers before the data part of a message.
 const HEADS: usize = HEADER + weft_fabric::HEAD;
 
-/// Bytes of all buffers for what arrives, at most.
+/// Most bytes of all receive buffers together.
 const RECEIVE_MEMORY: usize = 4 << 20;
 
-/// Buffers for what leaves.
+/// Send buffers.
 const SENDS: usize = 64;
 
-/// Buffers for what arrives, at least. What comes beyond waits at the provider, which the windows bound.
+/// Fewest receive buffers. Further messages wait at the provider; the windows bound their number.
 const FEWEST_RECEIVES: usize = 32;
 
-/// What a rank must know to be reached and to reach the others.
+/// The data that a rank needs to be reached and to reach others.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who this is.
+    /// This rank.
     pub me: u32,
     /// How many there are.
     pub peers: u32,
-    /// The provider that was asked for by name.
+    /// The provider, if one was asked for by name.
     pub provider: Option<String>,
-    /// Where they are.
+    /// Where the ranks are.
     pub extent: Extent,
     /// Ranks on this host, for deciding whether to spin.
     pub neighbours: u32,
@@ -60,8 +60,8 @@ impl Opening {
     /// Opens an endpoint of the provider that the configuration names, or of the best.
     ///
     /// # Errors
-    /// [`FabricError::System`] if libfabric or the provider is not there, or it refuses; if the environment says that something is
-    /// to be left unused that there is not.
+    /// [`FabricError::System`] if libfabric or the provider is missing, or refuses; if the environment names a capability to leave
+    /// unused that does not exist.
     pub fn new(config: Config) -> Result<Self> {
         let me = config.me;
         let mask = Mask::of_environment();
@@ -69,7 +69,7 @@ impl Opening {
         Self::under(config, mask)
     }
 
-    /// As [`new`](Self::new), over a provider that is taken not to have what the mask says.
+    /// As [`new`](Self::new), over a provider without what the mask leaves out.
     pub(crate) fn under(config: Config, mask: Mask) -> Result<Self> {
         let me = config.me;
         let opened = || -> std::result::Result<(Device, Card), String> {
@@ -108,7 +108,8 @@ impl Opening {
         &self.card
     }
 
-    /// Joins the others, whose cards are given by rank; `None` for those that are reached otherwise. Waits for nobody.
+    /// Joins the others, whose cards are given by rank; `None` for ranks that are reached otherwise. Waits
+    /// for nobody.
     ///
     /// # Errors
     /// [`FabricError::System`] if there are not as many cards as peers, another rank has another provider, or the system
@@ -165,7 +166,7 @@ impl Ofi {
         Self::group_under(count, provider, Mask::default())
     }
 
-    /// As [`group`](Self::group), over a provider that is taken not to have what the mask says.
+    /// As [`group`](Self::group), over a provider without what the mask leaves out.
     pub(crate) fn group_under(count: u32, provider: &str, mask: Mask) -> Result<Vec<Self>> {
         let key = Key::random().map_err(|error| system(format!("no key: {error}")))?;
         let openings: Result<Vec<_>> = (0..count)

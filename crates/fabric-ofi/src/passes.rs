@@ -1,14 +1,14 @@
-//! Passes: by which messages of the job are told from others; of the job's key, both ranks, and the numbers that both endpoints
-//! have drawn. So a process is not taken for another one that had its rank, on either side.
+//! Passes: they distinguish messages of the job from others. A pass is made of the job's key, both ranks, and the numbers that
+//! both endpoints have drawn. So a process is not mistaken, on either side, for another one that had its rank.
 
 use weft_secure::{Key, pass};
 
 use crate::card::Card;
 
-/// For what the passes of this fabric are.
+/// The purpose of the passes of this fabric.
 const PURPOSE: &str = "weft message over libfabric";
 
-/// What passes are made of.
+/// The data from which passes are made.
 pub struct Passes {
     me: u32,
     key: Key,
@@ -16,36 +16,36 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// Those of rank `me`, where the ranks have these cards.
+    /// The passes of rank `me`, for ranks with these cards.
     pub fn new(me: u32, key: Key, cards: Vec<Option<Card>>) -> Self {
         Self { me, key, cards }
     }
 
-    /// Where a peer is reached, if it has said so.
+    /// The card of a peer, if it has published one.
     pub fn card(&self, peer: u32) -> Option<&Card> {
         self.cards.get(peer as usize)?.as_ref()
     }
 
-    /// A peer is reached here from now on.
+    /// Sets the card of a peer.
     pub fn set(&mut self, peer: u32, card: Option<Card>) {
         if let Some(known) = self.cards.get_mut(peer as usize) {
             *known = card;
         }
     }
 
-    /// The pass of messages to a peer, if it has said where it is.
+    /// The pass of messages to a peer, if it has published its card.
     pub fn to(&self, peer: u32) -> Option<u64> {
         let numbers = self.numbers(peer)?;
         Some(pass(&self.key, PURPOSE, (self.me, peer), numbers))
     }
 
-    /// The pass of messages of a peer to this endpoint, if it has said where it is.
+    /// The pass of messages from a peer to this endpoint, if it has published its card.
     pub fn of(&self, from: u32) -> Option<u64> {
         let numbers = self.numbers(from)?;
         Some(pass(&self.key, PURPOSE, (from, self.me), numbers))
     }
 
-    /// What both have drawn, in one: another number of either makes another one of both.
+    /// Both drawn numbers in one value: it changes if either of them does.
     fn numbers(&self, peer: u32) -> Option<u64> {
         let both = (self.card(self.me)?, self.card(peer)?);
         Some(both.0.number ^ both.1.number)

@@ -6,10 +6,10 @@
 //!                                                copies piece by piece while the grant is live ── End ──►
 //! ```
 //!
-//! Over a provider without remote access to memory [`messages`] take the place of reads and writes.
+//! Over a provider without remote access to memory [`messages`] replace reads and writes.
 //!
-//! Nobody else ever reaches memory of the owner: a grant is a matter of its table alone, and ends with
-//! [`Serving::withdraw`]. What is being written to an asker then is waited for.
+//! No peer ever accesses memory of the owner: a grant exists only in its table, and ends with
+//! [`Serving::withdraw`], which waits for what is being written to an asker.
 
 mod messages;
 
@@ -22,7 +22,7 @@ use crate::links::Answer;
 use crate::mail::Mail;
 use crate::wire::{End, Outcome, Piece as Part};
 
-/// Bytes of one write into an asker's memory, at most.
+/// Most bytes of one write into an asker's memory.
 const PIECE: usize = 1 << 20;
 
 /// Bytes of one read into a bounce buffer.
@@ -34,12 +34,12 @@ const PIECES: usize = 2;
 /// Slots for pieces under way, of all transfers together.
 pub const SLOTS: usize = 64;
 
-/// How the bytes go.
+/// How the bytes travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// By reads and writes of the asker's memory.
     RemoteAccess(RemoteMemory),
-    /// In messages of at most so many bytes of them.
+    /// In messages that carry at most this many bytes.
     Messages(usize),
 }
 
@@ -51,16 +51,16 @@ struct Transfer {
     put: bool,
     window: Region,
     way: Way,
-    /// Pieces that the asker was asked for in messages, and that have not come.
+    /// Pieces that the asker was asked for by messages, and that have not arrived.
     awaited: Vec<Part>,
     /// Own memory of a get, where the provider wants it registered.
     registration: Option<Registration>,
     posted: usize,
     under_way: usize,
-    /// The grant was taken back, or the peer is gone.
+    /// The outcome so far: not done if the grant was revoked, or the peer is gone.
     outcome: Outcome,
     is_answered: bool,
-    /// The peer is gone: what becomes of pieces under way says nothing of who has its number.
+    /// The peer is gone: results of pieces under way say nothing about the new process with its number.
     is_forgotten: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Serving {
     transfers: Vec<(u64, Transfer)>,
     pieces: Vec<Option<Piece>>,
     bounces: Vec<Bounce>,
-    /// For the bytes of a piece that goes in a message.
+    /// Buffer for the bytes of a piece that travels in a message.
     scratch: Vec<u8>,
     next: u64,
 }
@@ -101,13 +101,13 @@ impl Default for Serving {
 }
 
 impl Serving {
-    /// Whether nobody is being served.
+    /// Whether no transfer is being served.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.transfers.is_empty()
     }
 
-    /// Begins a transfer between memory that a grant lends and registered memory of the asker.
+    /// Begins a transfer between granted memory and registered memory of the asker.
     pub fn begin(
         &mut self,
         mail: &mut Mail,
@@ -144,7 +144,7 @@ impl Serving {
         self.advance(mail);
     }
 
-    /// Posts what there is room for, and ends what is done. Answers how many have ended.
+    /// Posts as much as there is room for, and ends what is done. Returns how many have ended.
     #[inline]
     pub fn advance(&mut self, mail: &mut Mail) -> usize {
         match self.transfers.is_empty() {
@@ -162,7 +162,7 @@ impl Serving {
         self.transfers.retain_mut(|(_, transfer)| {
             let all = transfer.has_posted_all();
             let done = transfer.under_way == 0;
-            // What is sent after the last write arrives after its bytes.
+            // A message sent after the last write arrives after its bytes.
             let early = ordered && !transfer.put && transfer.outcome == Outcome::Done;
             if all && (done || early) && !transfer.is_answered {
                 transfer.is_answered = true;
@@ -266,7 +266,7 @@ impl Serving {
                     let reason = format!("a transfer with it failed: {reason}");
                     mail.lose(transfer.peer, reason);
                 }
-                // A grant that was taken back meanwhile lends nothing any more.
+                // A grant that was revoked in between permits nothing any more.
                 None if transfer.outcome == Outcome::Done => {
                     if let Some(bounce) = &piece.bounce
                         && let Some(place) = transfer.window.part(piece.offset, piece.length)
@@ -282,7 +282,7 @@ impl Serving {
         }
     }
 
-    /// The grant has ended. Answers whether bytes of its memory are still being sent.
+    /// Ends the grant's transfers. Returns whether bytes of its memory are still being sent.
     pub fn withdraw(&mut self, token: Token) -> bool {
         let mut sending = false;
         for (_, transfer) in &mut self.transfers {
@@ -296,7 +296,7 @@ impl Serving {
         sending
     }
 
-    /// A peer is gone: its transfers end when nothing of them is under way.
+    /// A peer is gone: its transfers end when none of their pieces is under way.
     pub fn forget(&mut self, peer: u32) {
         for (_, transfer) in &mut self.transfers {
             if transfer.peer == peer {
@@ -308,7 +308,7 @@ impl Serving {
         }
     }
 
-    /// Peers that memory of this grant is being sent to.
+    /// Peers to which memory of this grant is being sent.
     pub fn receivers(&self, token: Token) -> Vec<u32> {
         let of = |transfer: &Transfer| {
             transfer.token == token && transfer.under_way > 0 && !transfer.is_forgotten

@@ -1,7 +1,8 @@
-//! Wire: what a message of the network begins with, and the bodies of those that are not the layer's above.
+//! Wire: the header of each message on the network, and the bodies of messages that do not belong to the
+//! layer above.
 //!
 //! ```text
-//!   0  pass       8   of the job's key: who may say this        8  from   4   the sender
+//!   0  pass       8   made from the job's key and both sides 8  from   4   the sender
 //!   12 sequence   4   of counted messages                      16  acks   4   counted messages that were processed
 //!   20 kind       1                                            21  answer 1   asks for an acknowledgement at once
 //!   22 zero       2
@@ -19,7 +20,7 @@ pub const HEADER: usize = 24;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// One of the layer above: head and data.
+    /// A message of the layer above: head and data.
     Message = 1,
     /// A signal: its key.
     Signal = 2,
@@ -31,13 +32,13 @@ pub enum Kind {
     End = 5,
     /// The sender may end from now on.
     Goodbye = 6,
-    /// Nothing but what is in the header.
+    /// Only the header.
     Ack = 7,
-    /// [`Piece`] of a put that its owner asks the asker for, where there is no remote access to memory.
+    /// [`Piece`] of a put that the owner requests from the asker, where there is no remote access to memory.
     Fetch = 8,
     /// [`Piece`] of a get, with its bytes: from the owner.
     Piece = 9,
-    /// [`Piece`] of a put, with its bytes: to the owner, who has asked for it.
+    /// [`Piece`] of a put, with its bytes: to the owner that has asked for it.
     Fetched = 10,
 }
 
@@ -65,25 +66,25 @@ impl Kind {
     }
 }
 
-/// What every message begins with.
+/// The header of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Of the sender to the receiver.
+    /// The pass of the sender to the receiver.
     pub pass: u64,
     /// The sender.
     pub from: u32,
-    /// How many counted ones the sender has sent to the receiver before.
+    /// How many counted messages the sender has sent to the receiver before.
     pub sequence: u32,
-    /// How many counted ones of the receiver the sender has processed.
+    /// How many counted messages of the receiver the sender has processed.
     pub acks: u32,
-    /// What follows.
+    /// The kind of the body.
     pub kind: Kind,
     /// The sender waits for an acknowledgement.
     pub answer: bool,
 }
 
 impl Header {
-    /// Its bytes.
+    /// The header's bytes.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
@@ -123,22 +124,22 @@ pub fn gather(into: &mut [u8], header: &Header, parts: &[&[u8]]) {
     }
 }
 
-/// Asks for a transfer.
+/// A request for a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// The asker's number for it.
     pub number: u32,
-    /// To write, not to read.
+    /// Whether it writes.
     pub put: bool,
     /// The asker's memory is not registered: the bytes go in messages.
     pub by_messages: bool,
     /// The grant.
     pub token: u64,
-    /// From its start, in bytes.
+    /// Offset in the grant, in bytes.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Memory of the asker, where it is registered: of a transfer that is not small.
+    /// Address of the asker's registered memory, for a transfer that is not small.
     pub address: u64,
     /// The key of that memory.
     pub key: u64,
@@ -162,7 +163,7 @@ impl Ask {
         bytes
     }
 
-    /// Reads a body; also answers what follows it.
+    /// Reads a body; also returns what follows it.
     pub fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
         let (bytes, rest) = body.split_first_chunk::<{ Self::BYTES }>()?;
         let flags = u32_at(bytes, 4);
@@ -190,7 +191,7 @@ pub struct Piece {
     pub number: u32,
     /// Bytes.
     pub length: u32,
-    /// From the start of the transfer, in bytes.
+    /// Offset in the transfer, in bytes.
     pub offset: u64,
 }
 
@@ -207,7 +208,7 @@ impl Piece {
         bytes
     }
 
-    /// Reads a body; also answers what follows it.
+    /// Reads a body; also returns what follows it.
     pub fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
         let (bytes, rest) = body.split_first_chunk::<{ Self::BYTES }>()?;
         let piece = Self {
@@ -223,18 +224,18 @@ impl Piece {
         Self::parse(body).filter(|(piece, bytes)| bytes.len() == piece.length as usize)
     }
 
-    /// Where it is in memory of the transfer, if it lies within.
+    /// Its place in the transfer's memory, if it lies within.
     pub fn within(&self, memory: &Region) -> Option<Region> {
         let offset = usize::try_from(self.offset).ok()?;
         memory.part(offset, self.length as usize)
     }
 }
 
-/// How a transfer has ended, as its owner says.
+/// How a transfer has ended, as the owner of the memory reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Outcome {
-    /// All bytes are there.
+    /// All bytes have arrived.
     Done = 0,
     /// No such grant for this peer, or it has ended.
     NotGranted = 1,
@@ -247,7 +248,7 @@ pub enum Outcome {
 pub struct End {
     /// The asker's number.
     pub number: u32,
-    /// How.
+    /// How it ended.
     pub outcome: Outcome,
 }
 

@@ -15,18 +15,18 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 pub struct Cost {
     /// L: from the end of sending to the beginning of receiving.
     pub latency: Duration,
-    /// o: that a processor is busy with sending or receiving one message.
+    /// o: how long a processor is busy with sending or receiving one message.
     pub overhead: Duration,
     /// g: least time between two messages of one sender.
     pub gap: Duration,
     /// G: time of each byte on the wire, in picoseconds (100 is 10 GB/s).
     pub byte: u64,
-    /// What a poll that finds nothing costs: so that polling passes time.
+    /// Cost of a poll that finds nothing, so that polling passes time.
     pub poll: Duration,
 }
 
 impl Default for Cost {
-    /// About what a good local network of today does.
+    /// About that of a good local network of today.
     fn default() -> Self {
         Self {
             latency: Duration::from_nanos(1000),
@@ -41,74 +41,74 @@ impl Default for Cost {
 /// Something that goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Everything between these (`None`: anybody) takes longer.
+    /// Everything between these peers (`None`: any peer) takes longer.
     Delay {
         /// The sender.
         from: Option<Peer>,
         /// The receiver.
         to: Option<Peer>,
-        /// By so much.
+        /// The extra time.
         extra: Duration,
     },
-    /// Each byte between these (`None`: anybody) takes `factor` times as long.
+    /// Each byte between these peers (`None`: any peer) takes `factor` times as long.
     Throttle {
         /// The sender.
         from: Option<Peer>,
         /// The receiver.
         to: Option<Peer>,
-        /// How many times.
+        /// The factor.
         factor: u32,
     },
-    /// The link between these (`None`: anybody) is down: nothing arrives meanwhile, and what was sent
-    /// arrives afterwards, in order. Down for longer than [`Config::longest_partition`], the two are lost to
-    /// each other, both ways.
+    /// The link between these peers (`None`: any peer) is down: nothing arrives until it is up again; then
+    /// what was sent arrives, in order. If it is down for longer than [`Config::longest_partition`], the two
+    /// are lost to each other, both ways.
     Partition {
         /// The sender.
         from: Option<Peer>,
         /// The receiver.
         to: Option<Peer>,
-        /// Since when.
+        /// The beginning.
         at: Duration,
-        /// For how long.
+        /// The duration.
         length: Duration,
     },
-    /// This rank dies: it is unwound, its result is `None`, the others are told after
+    /// This rank dies: it is unwound, its result is `None`, the others learn of it after
     /// [`Config::detection`].
     Death {
-        /// Who.
+        /// The rank.
         peer: Peer,
-        /// When, at its own clock.
+        /// When, by its own clock.
         at: Duration,
     },
-    /// This rank dies within the call of its k-th action: a post that was taken, a grant made
-    /// or ended. What that has done to others stands; the caller never learns of it. Like
-    /// [`Death`](Self::Death) otherwise.
+    /// This rank dies within the call of its k-th action: a post that was taken, a grant made or ended. The
+    /// effect of the action on others remains; the caller never learns of it. Like [`Death`](Self::Death)
+    /// otherwise.
     DeathAfter {
-        /// Who.
+        /// The rank.
         peer: Peer,
         /// How many actions it takes, from 1.
         actions: u64,
     },
 }
 
-/// What a simulated machine is like. Plain data: change what you need.
+/// The properties of a simulated machine. Plain data: change what you need.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// How many ranks there are.
     pub ranks: usize,
-    /// Decides everything that is left open.
+    /// Decides everything that is not specified.
     pub seed: u64,
-    /// What communication costs.
+    /// The cost of communication.
     pub cost: Cost,
     /// Messages and signals that a lane takes before its receiver polls. Small, to exercise refusal.
     pub credits: u32,
-    /// Each message takes up to so many percent of the latency longer.
+    /// Most extra time of a message, in percent of the latency.
     pub jitter: u32,
-    /// So many of a thousand posts are refused without need.
+    /// How many of a thousand posts are refused without need.
     pub refuse: u32,
-    /// So many of a thousand transfers end late ([`weft_fabric::Posted::Pending`]).
+    /// How many of a thousand transfers end late ([`weft_fabric::Posted::Pending`]).
     pub late: u32,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
     /// Time until the death of a rank is noticed.
     pub detection: Duration,
@@ -116,7 +116,7 @@ pub struct Config {
     pub longest_partition: Duration,
     /// Whether the ranks share memory, as if they were on one host.
     pub shares_memory: bool,
-    /// What fits. Small, so that short programs use portals too.
+    /// Size limits. Small, so that short programs use portals too.
     pub limits: Limits,
     /// Bytes of stack for each rank.
     pub stack: usize,
@@ -124,8 +124,8 @@ pub struct Config {
     pub trace: usize,
     /// How long, in virtual time, a rank may poll and find nothing while nobody else can do anything.
     pub patience: Duration,
-    /// Keep all ranks on the core that starts them. Only one runs at a time, and handing over within a
-    /// core is quicker.
+    /// Keep all ranks on the core that starts them. Only one runs at a time, and handing over within a core
+    /// is faster.
     pub one_core: bool,
 }
 
@@ -156,8 +156,8 @@ impl Config {
         }
     }
 
-    /// A calm machine: every message takes exactly what the cost model says, nothing is refused while
-    /// there are credits, of which there are many. For predicting times.
+    /// A calm machine: every message takes exactly what the cost model says, nothing is refused while there
+    /// are credits, and there are many. For predicting times.
     #[must_use]
     pub fn exact(ranks: usize) -> Self {
         Self {
@@ -170,18 +170,18 @@ impl Config {
     }
 
     /// A lively machine on a bad network: links that are slow, and links that are down for a while, all
-    /// chosen by the seed. Nothing is lost for it: no partition is too long.
+    /// chosen by the seed. No rank is lost by it: no partition is too long.
     #[must_use]
     pub fn faulty(ranks: usize, seed: u64) -> Self {
         let mut config = Self::new(ranks, seed);
-        // Other draws than those of the machine itself.
+        // Draws independent of those of the machine itself.
         let mut random = SeededRandom::new(seed ^ 0x6661_756C_7479);
         let last = ranks.saturating_sub(1) as u64;
         let anybody = |random: &mut SeededRandom| {
             let some = random.happens(700);
             some.then(|| Peer(random.up_to(last) as u32))
         };
-        // Between 2^`least` and 2^`most` nanoseconds, each magnitude as likely.
+        // Between 2^`least` and 2^`most` nanoseconds, each magnitude equally likely.
         let time = |random: &mut SeededRandom, least: u64, most: u64| {
             let magnitude = least + random.up_to(most - least);
             Duration::from_nanos((1 << magnitude) + random.up_to((1 << magnitude) - 1))

@@ -27,7 +27,7 @@ pub struct SimEndpoint {
     limits: Limits,
     shares_memory: bool,
     signals: SignalTable,
-    /// What the last poll took; kept for its memory.
+    /// The result of the last poll, kept to reuse its memory.
     found: Vec<Delivery>,
 }
 
@@ -48,7 +48,7 @@ impl SimEndpoint {
         }
     }
 
-    /// What a rank can do beside communicating. Can be kept when the endpoint is given away.
+    /// The functions of a rank besides communication. It can be kept when the endpoint is given away.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle {
@@ -105,13 +105,13 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Says what this rank waits for, in words that complete "rank 3 waits for …". Shown when it turns
-    /// out to wait for ever. May be called by any thread; an empty note says nothing.
+    /// Sets what this rank waits for, in words that complete "rank 3 waits for …". They are shown if it waits
+    /// for ever. Any thread may call this; an empty note shows nothing.
     pub fn set_note(&self, note: impl Into<String>) {
         self.scheduler.machine().set_note(self.me.0, note.into());
     }
 
-    /// Computes for so long, in virtual time. To be called by the thread of the rank.
+    /// Computes for `time`, in virtual time. To be called by the thread of the rank.
     pub fn spend(&self, time: Duration) {
         self.scheduler.compute(self.me.0, time);
     }
@@ -144,7 +144,7 @@ impl Bell for Handle {
     }
 
     fn yield_core(&self) -> bool {
-        // Sleeping is how others get to run.
+        // Others get to run only when this rank sleeps.
         false
     }
 
@@ -301,7 +301,7 @@ impl Fabric for SimEndpoint {
         machine.attach_shared((self.me, peer), key, length)
     }
 
-    /// Whoever waits sleeps.
+    /// A waiting rank always sleeps.
     fn is_asleep(&mut self, peer: Peer) -> bool {
         self.shares_memory(peer) && peer != self.me
     }
@@ -317,12 +317,12 @@ impl Fabric for SimEndpoint {
         None
     }
 
-    /// What was taken for sending is the network's: it arrives whether or not its sender has ended.
+    /// What was taken for sending belongs to the network: it arrives whether or not its sender has ended.
     fn is_flushed(&mut self) -> bool {
         true
     }
 
-    /// Who wants to know what is on its way asks the machine, or counts.
+    /// Tests that need the messages under way ask the machine, or count themselves.
     fn traffic(&self) -> Traffic {
         Traffic::none()
     }

@@ -1,5 +1,5 @@
-//! Event queue: the virtual time at which each rank goes on. The earliest goes first; between equal times a random draw
-//! decides.
+//! Event queue: the virtual time at which each rank continues. The earliest goes first; between equal times a random
+//! draw decides.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,8 @@ impl EventQueue {
         }
     }
 
-    /// Has `rank` go on at `time`, in place of its former event. Among equal times the lowest `draw` is first.
+    /// Makes `rank` continue at `time`, instead of its former event. Among equal times the lowest `draw` is
+    /// first.
     pub(crate) fn schedule(&mut self, rank: u32, time: u64, draw: u64) {
         self.cancel(rank);
         self.of_rank[rank as usize] = Some((time, draw));
@@ -35,7 +36,7 @@ impl EventQueue {
         }
     }
 
-    /// When `rank` goes on.
+    /// When `rank` continues.
     pub(crate) fn time_of(&self, rank: u32) -> Option<u64> {
         self.of_rank[rank as usize].map(|(time, _)| time)
     }

@@ -1,5 +1,5 @@
 //! Grants of one simulated rank: the common [`GrantTable`], and whether a grant for one use is claimed by a transfer
-//! under way. All under the lock of the world.
+//! under way. The lock of the world guards all of it.
 
 use weft_fabric::grants::{Access, Grant, GrantTable, Refusal, TransferRequest};
 use weft_fabric::{Operation, Peer, Region, Token};
@@ -23,7 +23,7 @@ impl Transfer {
 #[derive(Debug)]
 struct ClaimableGrant {
     grant: Grant,
-    /// Claimed by the one transfer that it is for, which may be under way.
+    /// Claimed by its one transfer, which may be under way.
     claimed: bool,
 }
 
@@ -50,7 +50,7 @@ impl Grants {
         self.table.remove_all();
     }
 
-    /// Checks a transfer that begins, and claims the grant if it is for once.
+    /// Checks a transfer that begins, and claims the grant if it is for one use.
     pub(crate) fn begin(&mut self, request: &TransferRequest) -> Result<(), Refusal> {
         let found = self.table.get_mut(request.token);
         let found = found.filter(|it| !it.claimed).ok_or(Refusal::NotGranted)?;
@@ -59,8 +59,8 @@ impl Grants {
         Ok(())
     }
 
-    /// The window of a transfer that has begun; the grant ends if it is for once. `None` if it was
-    /// revoked since.
+    /// The window of a transfer that has begun; the grant ends if it is for one use. `None` if it has been
+    /// revoked.
     pub(crate) fn finish(&mut self, request: &TransferRequest) -> Option<Region> {
         let grant = self.table.get(request.token)?.grant;
         let window = grant.window(request).ok()?;

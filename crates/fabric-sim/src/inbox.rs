@@ -6,7 +6,7 @@ use weft_fabric::{FabricError, Head, Operation, Peer, Result, SyncKey};
 
 use crate::grants::Transfer;
 
-/// What arrives at a rank.
+/// An arrival at a rank.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Message {
@@ -18,13 +18,13 @@ pub(crate) enum Arrival {
         from: Peer,
         key: SyncKey,
     },
-    /// There is room for what was refused.
+    /// There is room again after a refusal.
     Room,
     /// A peer has stored something that the rank may wait for.
     Wake {
         from: Peer,
     },
-    /// A transfer of the rank ends, if it still may.
+    /// A transfer of the rank ends, if it is still permitted.
     Transfer(Transfer),
     /// A transfer of the rank has failed.
     FailedTransfer {
@@ -37,7 +37,7 @@ pub(crate) enum Arrival {
     },
 }
 
-/// What a poll hands out.
+/// Things that a poll hands out.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     Message {
@@ -55,7 +55,7 @@ pub(crate) enum Delivery {
     Lost(Peer, &'static str),
 }
 
-/// What is under way to one rank.
+/// Everything that is under way to one rank.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     /// By time, draw and serial number.

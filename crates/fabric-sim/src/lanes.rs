@@ -15,15 +15,15 @@ use crate::partition::Link;
 struct Lane {
     under_way: u32,
     refused: bool,
-    /// When the last message so far arrives.
+    /// When the last message sent so far arrives.
     last: u64,
 }
 
-/// The lanes of all pairs that have spoken.
+/// The lanes of all pairs that have exchanged something.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     credits: u32,
-    /// Never iterated over: that would have no order.
+    /// Never iterated over, as the order would be undefined.
     lanes: HashMap<Link, Lane>,
     /// For each receiver, the senders that its full lanes refused.
     refused: Vec<Vec<u32>>,
@@ -42,7 +42,7 @@ impl Lanes {
         self.lanes.entry(link).or_default()
     }
 
-    /// Whether the lane has a free credit. If not, its sender is to be told of room.
+    /// Whether the lane has a free credit. If not, its sender is told later when there is room.
     pub(crate) fn admit(&mut self, link: Link) -> bool {
         let credits = self.credits;
         let lane = self.lane(link);
@@ -60,7 +60,7 @@ impl Lanes {
         self.lane(link).under_way += 1;
     }
 
-    /// When a message that would arrive at `time` does: first in, first out.
+    /// The time at which a message arrives that would alone arrive at `time`: first in, first out.
     pub(crate) fn in_order(&mut self, link: Link, time: u64) -> u64 {
         let lane = self.lane(link);
         lane.last = time.max(lane.last + 1);
@@ -72,7 +72,7 @@ impl Lanes {
         self.lanes.get(&link).map_or(0, |lane| lane.last)
     }
 
-    /// Gives a credit back. True if the sender is to be told of room.
+    /// Gives a credit back. True if the sender is to be told that there is room.
     #[must_use]
     pub(crate) fn received(&mut self, link: Link) -> bool {
         let lane = self.lane(link);
@@ -84,7 +84,7 @@ impl Lanes {
         refused
     }
 
-    /// The receiver takes no more: the senders that are to be told.
+    /// The receiver takes no more. Returns the senders that are to be told.
     #[must_use]
     pub(crate) fn close(&mut self, receiver: u32) -> Vec<u32> {
         let refused = std::mem::take(&mut self.refused[receiver as usize]);

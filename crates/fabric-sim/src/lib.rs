@@ -1,4 +1,4 @@
-//! Simulated fabric: many ranks in one process under virtual time, one at a time, reproducible by seed.
+//! Simulated fabric: many ranks in one process under virtual time. One runs at a time, and the same seed repeats the same run.
 //!
 //! ```text
 //!   World::new(config).run(|endpoint| …)
@@ -11,14 +11,13 @@
 //!   network:  lane (from, to) ─ credits ─ arrival = departure + bytes·G + L + jitter + faults
 //! ```
 //!
-//! * A rank runs until it sleeps on its bell, or polls several times without finding anything; then
-//!   the rank of the earliest event runs. The seed decides between equal times, and
-//!   the delays, when a post is refused and which transfers end late.
-//! * Each rank has its own clock. It advances by the [cost](Cost) of the rank's operations and jumps when the rank
+//! * A rank runs until it sleeps on its bell, or polls several times without finding anything; then the rank
+//!   with the earliest event runs. The seed decides between equal times, and also delays, refusals of posts
+//!   and which transfers end late.
+//! * Each rank has its own clock. It moves by the [cost](Cost) of what the rank does and jumps when it
 //!   is woken. Computing takes no virtual time unless it is [spent](Handle::spend).
-//! * When no rank can run any more and some have not ended, [`World::run`] returns a
-//!   [`Cause::Deadlock`] that names each of them and the [note](Handle::set_note) it left. All threads
-//!   are unwound: nothing hangs.
+//! * When no rank can run any more and some have not ended, [`World::run`] returns a [`Cause::Deadlock`] that
+//!   names each of them and the [note](Handle::set_note) it left. All threads are unwound: nothing hangs.
 //!
 //! [`World::endpoints`] gives the same simulation to a single thread that drives all endpoints in turn.
 //!
@@ -36,12 +35,12 @@
 //! ```
 //!
 //! # Who may touch what
-//! All shared state is behind one lock, which is never contended: only the thread with the permit takes
-//! it. A rank is played by one thread; further threads of a rank are not simulated.
+//! One lock guards everything that is shared. It is never contended: only the thread with the permit takes
+//! it. One thread plays a rank; further threads of a rank are not simulated.
 //!
 //! # Safety
-//! Bytes move between [`Region`](weft_fabric::Region)s under the lock, by the thread with the permit.
-//! When the world is over, before any thread unwinds, nothing moves any more: memory lent by others may be gone.
+//! Bytes move between [`Region`](weft_fabric::Region)s under the lock, by the thread with the permit. Once
+//! the world is over, before any thread unwinds, nothing moves any more: lent memory may be gone.
 //!
 //! The cost model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman: "LogGP: incorporating long
 //! messages into the LogP model", SPAA 1995).
@@ -77,16 +76,16 @@ pub struct World {
 }
 
 impl World {
-    /// A world of this kind. The same config gives the same history, each time it is run.
+    /// A world of this kind. The same configuration gives the same history in each run.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self { config }
     }
 
-    /// Has every rank play `part` to its end.
+    /// Runs `part` on every rank, to its end.
     ///
     /// # Errors
-    /// If all that are left wait for each other, or one panics, or there are no threads to be had.
+    /// If all remaining ranks wait for each other, or one panics, or the system gives no threads.
     pub fn run<R: Send>(
         &self,
         part: impl Fn(SimEndpoint) -> R + Sync,
@@ -122,15 +121,15 @@ impl World {
             }
             scheduler.start(threads.iter().map(|thread| thread.thread().clone()));
             for thread in threads {
-                // A thread catches what its rank throws, so joining does not fail.
+                // A thread catches its rank's unwinding, so joining does not fail.
                 let _ = thread.join();
             }
         });
         scheduler
     }
 
-    /// The endpoints of all ranks, to be driven in turn by one thread. Then whoever polls without
-    /// finding anything jumps to the time of what comes next for it.
+    /// The endpoints of all ranks, to be driven in turn by one thread. An endpoint that polls and finds
+    /// nothing then jumps to the time of its next event.
     #[must_use]
     pub fn endpoints(&self) -> Vec<SimEndpoint> {
         let scheduler = Arc::new(Scheduler::new(self.config.clone(), false));
@@ -141,7 +140,7 @@ impl World {
 }
 
 impl Scheduler {
-    /// What the thread of one rank does.
+    /// The code of the thread of one rank.
     fn play(self: Arc<Self>, rank: usize, part: &(dyn Fn(usize, SimEndpoint) + Sync)) {
         let me = endpoint::peer(rank).0;
         self.await_first_permit(rank);

@@ -1,4 +1,4 @@
-//! Links between ranks: how long what is sent takes on each, by the cost model and the faults.
+//! Links between ranks: the time that messages take on each, by the cost model and the faults.
 //!
 //! ```text
 //!   departs ── bytes·G·throttle on the wire ── L + delays + jitter ── partitions ──► arrives
@@ -10,12 +10,12 @@ use weft_sys::random::SeededRandom;
 use crate::config::{Config, Cost, Fault, nanoseconds};
 use crate::partition::{Link, Partitions, concerns};
 
-/// What a link takes for something that is sent over it, in nanoseconds.
+/// The times of one message on a link, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crossing {
-    /// For which the sender's wire is taken.
+    /// How long the sender's wire is occupied.
     pub wire: u64,
-    /// From the end of that until it has arrived.
+    /// From then until the message has arrived.
     pub latency: u64,
 }
 
@@ -69,7 +69,7 @@ impl Links {
         }
     }
 
-    /// What `length` bytes cost now.
+    /// The times of `length` bytes sent now.
     pub(crate) fn crossing(&self, link: Link, length: u64, random: &mut SeededRandom) -> Crossing {
         if link.0 == link.1 {
             return Crossing {
@@ -93,17 +93,18 @@ impl Links {
         }
     }
 
-    /// When what takes `crossing` and departs then arrives. `None`: never.
+    /// The arrival time of a message that leaves at `departure` and takes `crossing`. `None`: it never
+    /// arrives.
     pub(crate) fn arrival(&self, link: Link, departure: u64, crossing: u64) -> Option<u64> {
         self.partitions.arrival(link, departure, crossing)
     }
 
-    /// When these two are lost to each other, if they ever are.
+    /// When these two ranks are lost to each other, if ever.
     pub(crate) fn severed(&self, link: Link) -> Option<u64> {
         self.partitions.severed(link)
     }
 
-    /// Whether any two are ever lost to each other.
+    /// Whether any two ranks are ever lost to each other.
     pub(crate) fn sever_any(&self) -> bool {
         self.partitions.sever_any()
     }

@@ -1,20 +1,20 @@
-//! The simulated machine: its ranks, the network between them, and the order in which ranks go on. Knows nothing of
+//! The simulated machine: its ranks, the network between them, and the order in which ranks run. It does not know
 //! threads.
 //!
 //! | owner | what |
 //! |---|---|
 //! | [`Rank`] | clock, run state, inbox, grants, death of one rank |
-//! | [`EventQueue`] | when each rank goes on |
+//! | [`EventQueue`] | when each rank continues |
 //! | [`Lanes`] | credits and order between two ranks |
-//! | [`Links`] | what the way between two ranks costs, and when it is down |
-//! | [`SeededRandom`] | all that the seed decides |
+//! | [`Links`] | what a message costs between two ranks, and when the link is down |
+//! | [`SeededRandom`] | everything that the seed decides |
 //! | [`StallDetector`] | whether ranks poll for ever while nothing happens |
 //! | [`BlocksOfProcess`] | memory that ranks share |
 //! | [`Trace`] | what happened, and the hash of it |
 //!
-//! What a message does is in `messages`, what a transfer does in `transfer`, how a run ends in `ending`. A rank goes on
-//! until it sleeps, polls idly, or another is behind its clock: here is decided which rank is next, and by whoever
-//! drives the machine, how that rank gets to run.
+//! The effect of a message is in `messages`, that of a transfer in `transfer`, the end of a run in `ending`. A rank
+//! runs until it sleeps, polls idly, or another one is behind its clock. This module decides which rank is next; the
+//! driver of the machine makes that rank run.
 
 mod ending;
 mod messages;
@@ -36,25 +36,25 @@ use crate::rank::Rank;
 use crate::report::{Cause, Counts, Trace, TraceEvent};
 use crate::stall::StallDetector;
 
-/// How a rank is said to be lost that cannot be reached any more.
+/// The reason reported for a rank that cannot be reached any more.
 const OUT_OF_REACH: &str = "the link to it was down for too long (a simulated fault)";
 
-/// How a rank is said to be lost that has died.
+/// The reason reported for a rank that has died.
 const DIED: &str = "it died (a simulated fault)";
 
-/// What a rank does after a poll that found nothing.
+/// How to continue after a poll that found nothing.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IdlePoll {
-    /// It goes on.
+    /// The rank continues.
     GoOn,
-    /// It is scheduled for later, and the next one runs.
+    /// The rank is scheduled for later, and the next one runs.
     Yield,
     /// Nothing will ever come: the run is over.
     Over,
 }
 
-/// All of a run but its threads.
+/// A run without its threads.
 pub(crate) struct Machine {
     config: Config,
     ranks: Vec<Rank>,
@@ -66,7 +66,7 @@ pub(crate) struct Machine {
     trace: Trace,
     counts: Counts,
     blocks: BlocksOfProcess,
-    /// Why the run is over before its end, and when: nothing moves any more, everybody unwinds.
+    /// Why and when the run was aborted: nothing moves any more, all ranks unwind.
     over: Option<(Cause, u64)>,
 }
 
@@ -91,7 +91,7 @@ impl Machine {
         machine
     }
 
-    /// Puts under way what partitions that do not end will have to tell.
+    /// Schedules the reports of losses by partitions that do not end.
     fn deliver_severances(&mut self) {
         if !self.links.sever_any() {
             return;
@@ -174,7 +174,7 @@ impl Machine {
         self.stall.progressed();
     }
 
-    /// Puts something under way to `rank`, and has it wake for that if it sleeps for longer.
+    /// Sends something to `rank`, and wakes it for that if it would sleep longer.
     fn deliver(&mut self, rank: u32, at: u64, arrival: Arrival) {
         if self.ranks[rank as usize].is_closed() {
             return;
@@ -184,7 +184,7 @@ impl Machine {
         self.reschedule(rank);
     }
 
-    /// Schedules a sleeper for when it wakes up, or for never.
+    /// Schedules a sleeper for its wake-up, if there is one.
     fn reschedule(&mut self, rank: u32) {
         match self.ranks[rank as usize].wake_time() {
             Some(Some(time)) => self.schedule(rank, time),
@@ -193,18 +193,18 @@ impl Machine {
         }
     }
 
-    /// Has `rank` go on at `time`, not before its own clock.
+    /// Makes `rank` continue at `time`, not before its own clock.
     pub(crate) fn schedule(&mut self, rank: u32, time: u64) {
         let time = time.max(self.clock(rank));
-        // An event that stays where it is keeps its draw.
+        // An event whose time does not change keeps its draw.
         if self.queue.time_of(rank) != Some(time) {
             let draw = self.random.next_u64();
             self.queue.schedule(rank, time, draw);
         }
     }
 
-    /// The rank that goes on next. If no rank is scheduled but some have not ended, they are in a deadlock: then the run
-    /// is over, and all go on to unwind. `None`: all have ended.
+    /// The rank that runs next. If no rank is scheduled but some have not ended, they are in a deadlock: then the run is
+    /// over, and all continue in order to unwind. `None`: all have ended.
     pub(crate) fn next(&mut self) -> Option<u32> {
         let (time, rank) = match self.queue.pop() {
             Some(event) => event,
@@ -218,7 +218,7 @@ impl Machine {
         Some(rank)
     }
 
-    /// Lets others go first whose clocks are behind: true if `me` is scheduled for after them.
+    /// Lets ranks whose clocks are behind run first: true if `me` is scheduled after them.
     pub(crate) fn let_pass(&mut self, me: u32) -> bool {
         let clock = self.clock(me);
         let behind = self.queue.earliest().is_some_and(|time| time < clock);
@@ -228,7 +228,7 @@ impl Machine {
         behind
     }
 
-    /// What a poll costs that finds nothing. Never 0, so that polling passes time.
+    /// The cost of a poll that finds nothing. Never 0, so that polling passes time.
     fn poll_cost(&self) -> u64 {
         nanoseconds(self.config.cost.poll).max(1)
     }
@@ -247,7 +247,7 @@ impl Machine {
         !found.is_empty()
     }
 
-    /// A poll of `me` found nothing, and nobody else runs meanwhile: jumps to what comes next for it.
+    /// A poll of `me` found nothing, and nobody else runs in between: jumps to its next event.
     pub(crate) fn skip_idle_poll(&mut self, me: u32) {
         let cost = self.poll_cost();
         let it = self.rank(me);
@@ -258,7 +258,7 @@ impl Machine {
         }
     }
 
-    /// A poll of `me` found nothing, and others may run meanwhile.
+    /// A poll of `me` found nothing, and others may run in between.
     pub(crate) fn idle_poll(&mut self, me: u32) -> IdlePoll {
         let cost = self.poll_cost();
         let it = self.rank(me);
@@ -273,8 +273,8 @@ impl Machine {
             self.end_in_deadlock();
             return IdlePoll::Over;
         }
-        // Not past what may bring something: what arrives at it, or another that goes on. It must not jump
-        // there either, since it may have something else to do sooner.
+        // Not beyond anything that may bring news: an arrival, or another rank that continues. Nor does it
+        // jump to that time, since it may have something else to do sooner.
         let bounds = [own, other.map(|other| other + cost)];
         let later = bounds.into_iter().flatten().fold(clock + step, u64::min);
         let later = later.max(clock + 1);
@@ -286,12 +286,12 @@ impl Machine {
         IdlePoll::Yield
     }
 
-    /// `me` is about to sleep: what rings from now on wakes it.
+    /// `me` is about to sleep: a ring from now on wakes it.
     pub(crate) fn prepare_sleep(&mut self, me: u32) {
         self.rank(me).prepare_sleep();
     }
 
-    /// `me` sleeps until something wakes it, or until the limit, and others run.
+    /// `me` sleeps until something wakes it or the limit is reached, and others run.
     pub(crate) fn sleep(&mut self, me: u32, limit: Option<Duration>) {
         let cost = self.poll_cost();
         if self.rank(me).fall_asleep(cost, limit) {
@@ -300,26 +300,26 @@ impl Machine {
         self.reschedule(me);
     }
 
-    /// `me` sleeps, and nobody else runs meanwhile.
+    /// `me` sleeps, and nobody else runs in between.
     pub(crate) fn skip_sleep(&mut self, me: u32, limit: Option<Duration>) {
         let cost = self.poll_cost();
         self.rank(me).skip_sleep(cost, limit);
     }
 
-    /// Somebody of this rank rings its bell.
+    /// A thread of this rank rings its bell.
     pub(crate) fn ring(&mut self, me: u32) {
         self.rank(me).ring();
         self.reschedule(me);
     }
 
-    /// `me` computes for so long.
+    /// `me` computes for `time`.
     pub(crate) fn compute(&mut self, me: u32, time: Duration) {
         let time = nanoseconds(time);
         self.stall.computed(time);
         self.rank(me).advance(time);
     }
 
-    /// `me` has done something that others may see: true if it dies of it.
+    /// `me` has done something that others may see: true if this kills it.
     #[must_use]
     pub(crate) fn acted(&mut self, me: u32) -> bool {
         self.rank(me).acted()

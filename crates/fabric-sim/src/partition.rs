@@ -6,8 +6,8 @@
 //!     sent ┘ or here ┘          └► crosses anew, in order
 //! ```
 //!
-//! A link that is down for longer than [`Config::longest_partition`] comes to its end: so long after it went down
-//! the two ranks are lost to each other, in both directions, and what had not arrived never does.
+//! A link that is down for longer than [`Config::longest_partition`] is cut: when that time has passed, the two
+//! ranks are lost to each other, in both directions, and what has not arrived never does.
 
 use weft_fabric::Peer;
 
@@ -16,7 +16,7 @@ use crate::config::{Config, Fault, nanoseconds};
 /// A link as an ordered pair of ranks: sender and receiver.
 pub(crate) type Link = (u32, u32);
 
-/// Whether a fault from and to these (`None`: anybody) concerns this link.
+/// Whether a fault between these peers (`None`: any peer) concerns this link.
 pub(crate) fn concerns(from: Option<Peer>, to: Option<Peer>, link: Link) -> bool {
     from.is_none_or(|peer| peer.0 == link.0) && to.is_none_or(|peer| peer.0 == link.1)
 }
@@ -29,11 +29,11 @@ struct Partition {
     length: u64,
 }
 
-/// All partitions of a run. They are known from the start, so each answer is a function of time.
+/// All partitions of a run. They are known from the start, so each result is a function of time.
 #[derive(Debug)]
 pub(crate) struct Partitions {
     partitions: Vec<Partition>,
-    /// Longer ones do not end, in nanoseconds.
+    /// Length beyond which a partition does not end, in nanoseconds.
     longest: u64,
 }
 
@@ -64,7 +64,8 @@ impl Partitions {
         self.partitions.iter().filter(concerned)
     }
 
-    /// When what takes `crossing` and departs then arrives. `None`: never.
+    /// The arrival time of a message that leaves at `departure` and takes `crossing`. `None`: it never
+    /// arrives.
     pub(crate) fn arrival(&self, link: Link, departure: u64, crossing: u64) -> Option<u64> {
         let mut at = departure + crossing;
         let end_of_outage = |at: u64| {
@@ -81,7 +82,7 @@ impl Partitions {
         severed.is_none_or(|severed| at < severed).then_some(at)
     }
 
-    /// When these two are lost to each other, if they ever are.
+    /// When these two ranks are lost to each other, if ever.
     pub(crate) fn severed(&self, link: Link) -> Option<u64> {
         let both = self.of(link).chain(self.of((link.1, link.0)));
         both.filter(|it| it.length > self.longest)
@@ -89,7 +90,7 @@ impl Partitions {
             .min()
     }
 
-    /// Whether any two are ever lost to each other.
+    /// Whether any two ranks are ever lost to each other.
     pub(crate) fn sever_any(&self) -> bool {
         self.partitions.iter().any(|it| it.length > self.longest)
     }
@@ -123,7 +124,7 @@ mod tests {
         }
         let partitions = Partitions::new(&config);
         assert_eq!(partitions.arrival((0, 1), 80, 10), Some(90));
-        // Into the first, from there into the second, and from there.
+        // Delayed by the first into the second, and by that one as well.
         assert_eq!(partitions.arrival((0, 1), 91, 10), Some(185));
         assert_eq!(partitions.arrival((0, 1), 140, 10), Some(150));
         assert_eq!(partitions.arrival((1, 0), 91, 10), Some(101));

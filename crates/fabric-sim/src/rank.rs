@@ -25,7 +25,7 @@ const FREE_POLLS: u32 = 2;
 enum RunState {
     /// Runs or could.
     Running,
-    /// On its bell, at most until then.
+    /// Asleep on its bell, at most until the deadline.
     Asleep { deadline: Option<u64> },
     /// Its part has ended.
     Left,
@@ -33,7 +33,7 @@ enum RunState {
     Dead,
 }
 
-/// The death of a rank by [`Fault::Death`] or [`Fault::DeathAfter`], whichever is first.
+/// The death of a rank by [`Fault::Death`] or [`Fault::DeathAfter`], whichever comes first.
 #[derive(Debug)]
 struct ScheduledDeath {
     at: Option<u64>,
@@ -66,9 +66,9 @@ pub(crate) struct Rank {
     /// In nanoseconds, as all times are.
     clock: u64,
     state: RunState,
-    /// When its present sleep, or its present row of idle polls, began.
+    /// When its present sleep, or its present sequence of idle polls, began.
     idle_since: u64,
-    /// Idle polls in a row.
+    /// Number of consecutive idle polls.
     idle_polls: u32,
     /// Its bell was rung since it prepared to sleep.
     rung: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Rank {
     /// Its endpoint is gone: nothing reaches it any more.
     closed: bool,
     inbox: Inbox,
-    /// Whom it knows to be lost, and why.
+    /// Peers that it knows to be lost, and why.
     members: Membership,
     /// When its wire is free for its next message.
     wire_free: u64,
@@ -112,19 +112,19 @@ impl Rank {
         self.clock = self.clock.saturating_add(time);
     }
 
-    /// Time passes until then, if that is not over.
+    /// Time passes until then, unless that is past.
     pub(crate) fn advance_to(&mut self, time: u64) {
         self.clock = self.clock.max(time);
     }
 
-    /// Sets out with a message that is ready then and takes the wire for so long: when it departs.
+    /// Sends a message that is ready at `ready` and occupies the wire for `busy`; returns when it departs.
     pub(crate) fn depart(&mut self, ready: u64, busy: u64) -> u64 {
         let departure = self.wire_free.max(ready);
         self.wire_free = departure + busy;
         departure
     }
 
-    // Whom it reaches.
+    // Peers.
 
     pub(crate) fn members(&self) -> &Membership {
         &self.members
@@ -157,7 +157,7 @@ impl Rank {
         self.grants.finish(request)
     }
 
-    // What is under way to it.
+    // Arrivals.
 
     /// Something will arrive at `time`, unless the rank is closed.
     pub(crate) fn push(&mut self, time: u64, draw: u64, arrival: Arrival) {
@@ -168,14 +168,14 @@ impl Rank {
         self.inbox.next_arrival()
     }
 
-    /// Takes the next of what has arrived by its clock.
+    /// Takes the next item that has arrived by its clock.
     pub(crate) fn pop(&mut self) -> Option<Arrival> {
         self.inbox.pop_by(self.clock)
     }
 
     // Running, sleeping, polling.
 
-    /// Goes on at this time, or now if its clock is past that.
+    /// Continues at this time, or now if its clock is past it.
     pub(crate) fn resume(&mut self, time: u64) {
         self.advance_to(time);
         self.state = RunState::Running;
@@ -191,7 +191,7 @@ impl Rank {
         Some(wakes.into_iter().flatten().min())
     }
 
-    /// Its next sleep ends by what rings from now on.
+    /// A ring from now on ends its next sleep.
     pub(crate) fn prepare_sleep(&mut self) {
         self.rung = false;
     }
@@ -200,7 +200,7 @@ impl Rank {
         self.rung = true;
     }
 
-    /// Begins to sleep, which costs something, so that whoever sleeps and never polls lets time pass too. Answers the
+    /// Begins to sleep, at a cost, so that time passes even for a rank that sleeps and never polls. Returns the
     /// deadline.
     fn begin_sleep(&mut self, cost: u64, limit: Option<Duration>) -> Option<u64> {
         self.idle_polls = 0;
@@ -216,7 +216,7 @@ impl Rank {
         !self.rung
     }
 
-    /// Sleeps without others running meanwhile: jumps to when something wakes it.
+    /// Sleeps without letting others run: jumps to its wake-up.
     pub(crate) fn skip_sleep(&mut self, cost: u64, limit: Option<Duration>) {
         let deadline = self.begin_sleep(cost, limit);
         if !std::mem::take(&mut self.rung) {
@@ -239,7 +239,7 @@ impl Rank {
         self.idle_polls > FREE_POLLS
     }
 
-    /// When something happens to it that does not depend on others: it arrives already, or it is its death.
+    /// The time of its next event that does not depend on others: something already under way, or its death.
     pub(crate) fn next_own_event(&self) -> Option<u64> {
         [self.next_arrival(), self.death.at]
             .into_iter()
@@ -267,7 +267,7 @@ impl Rank {
         self.takes_part() && self.death.at.is_some_and(|at| at <= self.clock)
     }
 
-    /// It has done something that others may see: true if it dies of it.
+    /// It has done something that others may see: true if this kills it.
     #[must_use]
     pub(crate) fn acted(&mut self) -> bool {
         self.death.actions += 1;
@@ -296,19 +296,19 @@ impl Rank {
         first
     }
 
-    /// What is under way to it and by its grants stops.
+    /// Stops arrivals to it, and transfers by its grants.
     pub(crate) fn stop(&mut self) {
         self.grants.end_all();
         self.inbox.clear();
     }
 
-    // What people are told.
+    // Reports.
 
     pub(crate) fn set_note(&mut self, note: String) {
         self.note = note;
     }
 
-    /// It as one of a deadlock.
+    /// The rank as a member of a deadlock.
     pub(crate) fn stuck(&self, rank: u32) -> Stuck {
         Stuck {
             peer: Peer(rank),

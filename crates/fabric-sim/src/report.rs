@@ -1,4 +1,4 @@
-//! Report of a run: results, times and counts, or why it came to no end.
+//! Report of a run: results, times and counts, or why it did not end normally.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,40 +6,40 @@ use std::time::Duration;
 
 use weft_fabric::{Peer, SyncKey};
 
-/// Ranks that a failure names; the rest is counted.
+/// Most ranks that a failure names; the rest are counted.
 const NAMED: usize = 64;
 
 /// One event of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceEntry {
-    /// When, at the clock of the rank.
+    /// When, by the clock of the rank.
     pub at: Duration,
-    /// To whom.
+    /// The rank.
     pub rank: Peer,
-    /// What.
+    /// The event.
     pub event: TraceEvent,
 }
 
-/// What happened to a rank.
+/// An event of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
-    /// It sent a message to this peer, of so many bytes.
+    /// It sent a message to this peer, and its bytes.
     Sent(Peer, usize),
     /// It signalled this peer.
     Signalled(Peer, SyncKey),
-    /// A post of its to this peer was refused.
+    /// Its post to this peer was refused.
     Refused(Peer),
-    /// It got a message of this peer, of so many bytes.
+    /// It received a message from this peer, and its bytes.
     Received(Peer, usize),
-    /// It got a signal of this peer.
+    /// It received a signal from this peer.
     SignalReceived(Peer, SyncKey),
-    /// It was told of room.
+    /// It was told that there is room.
     Room,
     /// Woken by a peer that has stored something.
     Woken(Peer),
-    /// It moved so many bytes from or to the memory of this peer.
+    /// It moved bytes from or to this peer's memory.
     Transferred(Peer, usize),
-    /// A transfer of its was not permitted by this peer.
+    /// This peer did not permit a transfer.
     TransferRefused(Peer),
     /// It fell asleep.
     Slept,
@@ -73,7 +73,7 @@ impl TraceEvent {
     }
 }
 
-/// How much happened.
+/// Totals of a run.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Counts {
     pub messages: u64,
@@ -132,10 +132,10 @@ impl Trace {
     }
 }
 
-/// How a run went that came to its end.
+/// The report of a run that ended normally.
 #[derive(Clone, Debug)]
 pub struct Report<R> {
-    /// What each rank answered; `None` of one that died.
+    /// The result of each rank; `None` for one that died.
     pub results: Vec<Option<R>>,
     /// The virtual time at which the last rank ended.
     pub time: Duration,
@@ -151,48 +151,48 @@ pub struct Report<R> {
     pub refusals: u64,
     /// How often the simulation switched from one rank to another.
     pub switches: u64,
-    /// Of all that happened, in order. Equal for equal histories.
+    /// Hash of all events, in order. Equal for equal histories.
     pub hash: u64,
     /// The last events, as many as [`Config::trace`](crate::Config::trace) asks for.
     pub trace: Vec<TraceEntry>,
 }
 
 impl<R> Report<R> {
-    /// The answers of those that did not die.
+    /// The results of the ranks that did not die.
     #[must_use]
     pub fn values(self) -> Vec<R> {
         self.results.into_iter().flatten().collect()
     }
 }
 
-/// Why a run came to no end.
+/// Why a run did not end normally.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// The virtual time of it.
+    /// Its virtual time.
     pub time: Duration,
     /// The last events, as many as [`Config::trace`](crate::Config::trace) asks for.
     pub trace: Vec<TraceEntry>,
 }
 
-/// Why a run came to no end.
+/// Why a run did not end normally.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// These wait for something that cannot come any more.
+    /// These ranks wait for something that cannot come any more.
     Deadlock(Vec<Stuck>),
     /// A rank panicked; the others were unwound.
     Panicked {
-        /// Which.
+        /// The rank.
         peer: Peer,
-        /// What it said.
+        /// Its panic message.
         message: String,
     },
     /// The operating system gives no thread for a rank.
     NoThread {
-        /// For which.
+        /// The rank.
         peer: Peer,
-        /// What it answered.
+        /// The system's error.
         why: String,
     },
 }
@@ -200,11 +200,11 @@ pub enum Cause {
 /// A rank in a deadlock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stuck {
-    /// Which.
+    /// The rank.
     pub peer: Peer,
-    /// Since when, at its clock.
+    /// Since when, by its clock.
     pub since: Duration,
-    /// Asleep on its bell; or else polling again and again.
+    /// Asleep on its bell; otherwise it keeps polling.
     pub asleep: bool,
     /// Its [note](crate::Handle::set_note); empty if it left none.
     pub note: String,

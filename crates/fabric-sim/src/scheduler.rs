@@ -5,12 +5,12 @@
 //!            ─ waits for its own permit ─ is the run over, or is it dead?  unwinds
 //! ```
 //!
-//! A permit is a flag and an unpark. SYNC permit: `give` releases what the former thread did, `take`
-//! acquires it; beside that everything shared stands behind the lock of the machine.
+//! A permit is a flag and an unpark. SYNC permit: `give` releases what the former thread did, `take` acquires
+//! it; apart from that the lock of the machine guards everything shared.
 //!
-//! A rank that must end (death, deadlock, panic of another) is unwound by `resume_unwind` from within
-//! the call that it made. While a thread unwinds it goes on running, and its calls find nothing and
-//! fail, so that destructors come to an end.
+//! A rank that must end (death, deadlock, panic of another) is unwound by `resume_unwind` from within the
+//! call that it made. A thread that unwinds keeps running; its calls find nothing and fail, so that
+//! destructors end.
 
 use std::any::Any;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -30,16 +30,16 @@ struct MustEnd;
 
 /// Why the thread of a rank ends.
 pub(crate) enum Ending {
-    /// It answered.
+    /// It returned.
     Returned,
-    /// It had to, and was unwound: it died, or the run is over.
+    /// It had to end, and was unwound: it died, or the run is over.
     Unwound,
     /// It panicked with these words.
     Panicked(String),
 }
 
 impl Ending {
-    /// What a caught unwinding means.
+    /// The meaning of a caught unwinding.
     pub(crate) fn of(thrown: Box<dyn Any + Send>) -> Self {
         if thrown.is::<MustEnd>() {
             return Self::Unwound;
@@ -80,11 +80,11 @@ impl Permit {
     }
 }
 
-/// What all ranks of a run share: the machine, and who may run.
+/// The state that all ranks of a run share: the machine, and which rank may run.
 pub(crate) struct Scheduler {
     machine: Mutex<Machine>,
     permits: Vec<Permit>,
-    /// There is a thread for each rank; otherwise one thread drives all.
+    /// Whether each rank has a thread; otherwise one thread drives all.
     threaded: bool,
     core: Option<usize>,
 }
@@ -102,7 +102,7 @@ impl Scheduler {
         }
     }
 
-    /// The machine. Nothing of ours panics while it is locked; a sink that does holds no lock.
+    /// The machine. Our code does not panic while it is locked; a sink that does holds no lock.
     pub(crate) fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +111,7 @@ impl Scheduler {
         self.machine().is_over()
     }
 
-    /// There is no thread for `rank` nor for those after it.
+    /// There is no thread for `rank` or the ranks after it.
     pub(crate) fn cannot_start(&self, rank: usize, error: &std::io::Error) {
         self.machine().cannot_start(rank, error);
     }
@@ -136,7 +136,7 @@ impl Scheduler {
 
     pub(crate) fn await_first_permit(&self, rank: usize) {
         if let Some(core) = self.core {
-            // A matter of speed only: wherever it is refused, threads run where they run.
+            // Only a matter of speed: if it is refused, threads run anywhere.
             let _ = cores::pin(&[core]);
         }
         self.permits[rank].take();
@@ -155,12 +155,12 @@ impl Scheduler {
         self.permit(next);
     }
 
-    /// How it went, once all threads have ended.
+    /// The report, once all threads have ended.
     pub(crate) fn report<R>(&self, results: Vec<Option<R>>) -> Result<Report<R>, Failure> {
         self.machine().report(results)
     }
 
-    /// Has the next rank run, and returns when `me` is next.
+    /// Lets the next rank run, and returns when `me` is next.
     fn switch<'a>(
         &'a self,
         mut machine: MutexGuard<'a, Machine>,
@@ -176,7 +176,7 @@ impl Scheduler {
         self.machine()
     }
 
-    /// Whether `me` runs beside others and may be held up.
+    /// Whether the calling rank may be suspended: it has a thread of its own, which does not unwind.
     fn may_switch(&self) -> bool {
         self.threaded && !std::thread::panicking()
     }
@@ -193,7 +193,7 @@ impl Scheduler {
         std::panic::resume_unwind(Box::new(MustEnd));
     }
 
-    /// Where nothing can be unwound, the end of a rank is the end of the process.
+    /// In a build that cannot unwind, the end of a rank is the end of the process.
     fn give_up(&self) -> ! {
         match self.report::<()>(Vec::new()) {
             Err(failure) => eprintln!("{failure}"),
@@ -202,7 +202,7 @@ impl Scheduler {
         std::process::abort();
     }
 
-    /// Lets those go first whose clocks are behind.
+    /// Lets ranks whose clocks are behind run first.
     fn let_pass(&self, me: u32) -> MutexGuard<'_, Machine> {
         let mut machine = self.machine();
         if self.may_switch() && machine.let_pass(me) {
@@ -229,7 +229,7 @@ impl Scheduler {
         drop(self.check(machine, me));
     }
 
-    /// `me` sleeps until something wakes it, or until the limit.
+    /// `me` sleeps until something wakes it or the limit is reached.
     pub(crate) fn sleep(&self, me: u32, limit: Option<Duration>) {
         let mut machine = self.machine();
         if !self.may_switch() {
@@ -242,7 +242,7 @@ impl Scheduler {
         drop(self.check(machine, me));
     }
 
-    /// `me` has done something that others may see: perhaps it dies of it.
+    /// `me` has done something that others may see: this may kill it.
     pub(crate) fn acted(&self, me: u32) {
         let mut machine = self.machine();
         if machine.acted(me) {
@@ -250,7 +250,7 @@ impl Scheduler {
         }
     }
 
-    /// `me` computes for so long.
+    /// `me` computes for `time`.
     pub(crate) fn compute(&self, me: u32, time: Duration) {
         self.machine().compute(me, time);
         drop(self.let_pass(me));

@@ -1,19 +1,20 @@
-//! Stall detection: tells a run in which ranks poll for ever and nothing happens from one that computes.
+//! Stall detection: distinguishes a run in which ranks poll for ever and nothing happens from one that
+//! computes.
 //!
-//! Polls that find nothing pass virtual time, and take twice as long after every [`DOUBLING`] of them, so that such a
-//! run gets through its patience soon. Anything that happens to any rank starts it anew.
+//! Polls that find nothing pass virtual time, and their time doubles after every [`DOUBLING`] of them, so that such a
+//! run soon uses up its patience. Any event at any rank starts the count anew.
 
 use std::time::Duration;
 
 use crate::config::nanoseconds;
 
-/// Idle polls, of each rank, after which a poll takes twice as long.
+/// Idle polls of each rank after which the time of a poll doubles.
 const DOUBLING: u64 = 1024;
 
-/// Ranks that this counts for.
+/// Most ranks that are counted for this.
 const CROWD: usize = 16;
 
-/// How often it doubles.
+/// Most doublings.
 const DOUBLINGS: u64 = 20;
 
 /// Idle polls of all ranks since anything happened to any of them, and the time that they took.
@@ -23,7 +24,7 @@ pub(crate) struct StallDetector {
     idle: u64,
     /// In nanoseconds, as `idle` is.
     patience: u64,
-    /// Polls after which one takes twice as long.
+    /// Polls after which the time of a poll doubles.
     doubling: u64,
 }
 
@@ -42,20 +43,20 @@ impl StallDetector {
         (self.polls, self.idle) = (0, 0);
     }
 
-    /// A rank computed for so long. A loop that computes and polls for ever must come to an end, a long computation
-    /// must not.
+    /// A rank computed for `time`. A loop that computes and polls for ever must be ended, a long computation must
+    /// not.
     pub(crate) fn computed(&mut self, time: u64) {
         self.idle += time.min(self.patience / 1024);
         self.polls = 0;
     }
 
-    /// One more idle poll: how long it takes, where the first take `cost`.
+    /// Counts an idle poll; returns how long it takes, if the first ones take `cost`.
     pub(crate) fn poll(&mut self, cost: u64) -> u64 {
         self.polls += 1;
         cost << (self.polls / self.doubling).min(DOUBLINGS)
     }
 
-    /// So much time passed, and nothing is known to come. True if the patience is at its end.
+    /// Time passed, and nothing is known to come. True if patience is used up.
     #[must_use]
     pub(crate) fn waited(&mut self, time: u64) -> bool {
         self.idle += time;

@@ -1,4 +1,4 @@
-//! The conformance suite over several seeds, and what only a simulation can show.
+//! The conformance suite over several seeds, and properties that only a simulation can show.
 
 use super::*;
 use std::time::Duration;
@@ -110,8 +110,8 @@ fn a_calm_machine_takes_what_the_model_says() {
     let report = ring(config, 3);
     assert_eq!(report.values(), [3, 3, 3, 3]);
     let report = ring(Config::exact(4), 3);
-    // A hop: both overheads, the latency, eight bytes (0.8 ns, less than one). Between a look that
-    // finds nothing and being woken nothing is lost. Then the last look of the last rank.
+    // A hop: both overheads, the latency, eight bytes (0.8 ns, less than one). No time is lost between a look
+    // that finds nothing and the wake-up. Then the last look of the last rank.
     let hop = cost.overhead * 2 + cost.latency;
     let ring = hop * 12;
     assert!(
@@ -276,7 +276,7 @@ fn a_death_is_told_to_all_after_what_was_sent_before() {
     assert!(alive.iter().all(|at| **at >= Duration::from_micros(80)));
 }
 
-/// What a rank has done before it dies is seen by the others, whatever the last of it was.
+/// The others see what a rank did before it died, whatever its last action was.
 #[test]
 fn a_death_after_each_action_leaves_what_was_done_before() {
     const EACH: u64 = 6;
@@ -371,13 +371,13 @@ fn a_short_partition_costs_its_time_and_a_long_one_the_peer() {
         });
         played.expect("ends").values()
     }
-    // The first, sent before, was under way; all come when the link is up again.
+    // The first message was under way when the link went down; all arrive when it is up again.
     let short = run(0, 1, Duration::from_millis(1), |me, inbox| {
         me != 1 || inbox.messages() == 3
     });
     assert_eq!((short[1].0, short[1].1), (3, 0));
     assert!(short[1].2 >= Duration::from_millis(1), "{short:?}");
-    // The other way is well, but nobody could say any more what has arrived.
+    // The other direction works, but nobody could know any more what has arrived.
     let limit = Config::exact(3).longest_partition;
     let long = run(1, 0, limit * 2, |me, inbox| {
         let lost = Event::Lost(Peer(1 - me.min(1) as u32));
@@ -397,7 +397,7 @@ fn computing_takes_virtual_time_only() {
             handle.spend(Duration::from_secs(10));
             player.signal(1, SyncKey(1));
         } else {
-            // Looks all the time instead of sleeping: jumps to when there is something.
+            // Polls instead of sleeping: the clock jumps to the next event.
             while !player.fabric.take_signals(Peer(0), SyncKey(1), 1) {
                 player.look();
             }
@@ -457,7 +457,7 @@ fn what_holds_for_some_seeds_holds_for_twenty() {
 #[test]
 fn a_rank_without_a_thread_is_a_failure_with_a_remedy() {
     let failure = World::new(Config {
-        // Nobody has that much to address.
+        // No address space is that large.
         stack: 1 << 50,
         ..Config::new(3, 1)
     })

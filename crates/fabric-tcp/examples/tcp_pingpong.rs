@@ -4,8 +4,8 @@
 //! cargo run --release -p weft-fabric-tcp --example tcp_pingpong
 //! ```
 //!
-//! Prints, for each thing measured, the smallest and the median burst of each kind and the ratios.
-//! Smallest of many: what a busy machine adds is left out; a figure for a claim comes from `weft bench`.
+//! Prints, for each thing measured, the smallest and the median burst of each kind and the ratios. The
+//! smallest burst leaves out what a busy machine adds. Take figures for claims from `weft bench`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

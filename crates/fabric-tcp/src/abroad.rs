@@ -1,26 +1,27 @@
-//! Abroad: a fabric with processes of other jobs beside those of its own, for each connection of two jobs a [`Tcp`](crate::Tcp) of its own.
+//! Abroad: the fabric of a job extended by processes of other jobs. Each connection of two jobs has a
+//! [`Tcp`](crate::Tcp) endpoint of its own.
 //!
 //! ```text
 //!   peer  0..first ────────────► the fabric of the job, as it was
 //!         first..  ──place─────► bridge, number there ──► Tcp of that connection
 //! ```
 //!
-//! The members of a *bridge* are the processes of both groups that were connected, under numbers that both sides know.
-//! The [`Gate`] gives those of the other side numbers of this process, after all that its own job can have; these are
-//! reused when the bridge has ended ([`Sink::succeeded`]). The fabric of the job is not asked for them, and is as fast as
-//! before except for one comparison.
+//! The members of a *bridge* are the processes of both groups that were connected, under numbers that both sides know. The
+//! [`Gate`] gives the processes of the other side numbers of this process, above all numbers that its own job can have; the
+//! numbers are reused after the bridge has ended ([`Sink::succeeded`]). Messages to them bypass the fabric of the job, which is
+//! as fast as before except for one comparison.
 //!
 //! # Looking and sleeping
-//! A thread of each bridge, the *watcher*, sleeps on its descriptor, and rings the bell of the job's fabric for each
-//! arrival, whether or not a thread sleeps. So sockets are polled when something has arrived, and now and then.
+//! Each bridge has a thread, the *watcher*, which sleeps on its descriptor and rings the bell of the job's fabric for each arrival,
+//! whether or not anybody sleeps. So sockets are read when something has arrived, and now and then.
 //!
 //! # Ends
-//! A bridge that is [closed](Gate::close) hands over everything sent and says goodbye, which is no loss to the other
-//! side. One that is open when the process ends does not: a peer that waits there for this process learns that it is
-//! gone. For that each process connects to all of the other side from the start.
+//! A bridge that is [closed](Gate::close) hands over what was sent and says goodbye, so the other side sees no loss. A bridge
+//! that is open when the process ends says no goodbye: peers that wait for this process learn that it is gone. For that, each
+//! process connects to all processes of the other side from the start.
 //!
-//! Tokens: those of a bridge have the highest bit set, as all of [`Tcp`](crate::Tcp), and its place at the process that grants in bits 24 to
-//! 31, which the table of grants does not use.
+//! Tokens of a bridge have the highest bit set, as all tokens of [`Tcp`](crate::Tcp) do. Bits 24 to 31, which the table of grants does not
+//! use, hold the bridge's place at the process that grants.
 
 mod bridge;
 mod bridges;
@@ -165,7 +166,7 @@ impl Fabric for Abroad {
             Some(_) => self.own.grant(region, to, rights, uses),
             None => {
                 let token = self.own.grant(region, to, rights, uses)?;
-                // A network has tokens of its own, which mean nothing to a bridge.
+                // Tokens of the network fabric mean nothing to a bridge.
                 if token.0 & REMOTE == 0 {
                     for tcp in self.bridges.endpoints() {
                         tcp.grant_as(token, region, rights, uses);
@@ -289,11 +290,11 @@ impl Fabric for Abroad {
     }
 
     fn is_flushed(&mut self) -> bool {
-        // Both are asked: who has something left looks again soon.
+        // Both are asked, so that one with something left looks again soon.
         self.own.is_flushed() & self.bridges.is_flushed()
     }
 
-    /// While a connection to another job is there, what comes from it may come at any time: nobody is at rest.
+    /// While a connection to another job exists, data may arrive from it at any time, so nobody is at rest.
     fn traffic(&self) -> Traffic {
         let mut traffic = self.own.traffic();
         traffic.is_at_rest &= self.bridges.is_empty();

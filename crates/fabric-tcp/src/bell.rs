@@ -1,9 +1,9 @@
-//! Bell of a rank: one descriptor to sleep on, which watches all its connections, its listeners, and an
-//! event that its own threads ring.
+//! Bell of a rank: one descriptor to sleep on, which covers all its connections, its listeners, and an event
+//! that its own threads ring.
 //!
-//! Data that arrive on a connection stay readable until they are read, so nothing published by a peer can be missed
-//! between the last poll and the sleep. Rings by the rank's own threads use the [`Doorbell`] of all fabrics, whose kernel
-//! is here: sleeping is `epoll_wait`, waking is a write to the event.
+//! What arrives on a connection stays readable until it is read, so nothing published by a peer can be missed
+//! between the last look and the sleep. Threads of the rank itself ring the [`Doorbell`] that all fabrics
+//! use; here its sleep is `epoll_wait`, its wake-up a write to the event.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -48,7 +48,8 @@ pub struct NetworkBell {
     kernel: Sleeper,
     load: Load,
     reaching: ReachingWord,
-    /// Worlds of which a member on another host has sent word that it is absent. Relaxed: a bit is set by the thread that looks, which asks itself.
+    /// Worlds in which a member on another host has announced its absence. Relaxed: the thread that sets a
+    /// bit by a look is the one that asks.
     absences: AtomicU64,
 }
 
@@ -61,11 +62,11 @@ struct Sleeper {
     due: AtomicU64,
     /// Somebody slept: the next look should see everything.
     slept: AtomicBool,
-    /// The next sleep is to be short: what is waited for makes nothing readable.
+    /// The next sleep is to be short: the awaited event makes nothing readable.
     hurry: AtomicBool,
     /// Somebody is about to sleep.
     prepared: AtomicBool,
-    /// How many are about to sleep, or asleep, here or elsewhere on the descriptor.
+    /// How many are about to sleep, or asleep, here or elsewhere, on the descriptor.
     announced: AtomicU32,
     /// Streams are not watched: a sleep ends at once.
     deaf: AtomicBool,
@@ -102,13 +103,13 @@ impl NetworkBell {
         Ok(bell)
     }
 
-    /// The descriptor that is readable when a stream is ready, for whoever sleeps elsewhere.
+    /// The descriptor that is readable when a stream is ready, for threads that sleep elsewhere.
     #[must_use]
     pub fn descriptor(&self) -> impl AsFd + '_ {
         &self.kernel.set
     }
 
-    /// When whoever sleeps elsewhere should look, in nanoseconds of the monotonic clock.
+    /// When a thread that sleeps elsewhere should look, in nanoseconds of the monotonic clock.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.kernel.next()
@@ -122,19 +123,19 @@ impl NetworkBell {
 
     /// Somebody is about to sleep here, or elsewhere on the descriptor of this bell: it looks once more before.
     pub(crate) fn announce(&self) {
-        // Relaxed, as is all that looks read of sleepers: the look that follows is ordered behind this, and before or behind any
-        // other look, by the lock of the layer above.
+        // Relaxed, like all that looks read about sleepers: the lock of the layer above orders the look that follows after this,
+        // and before or after any other look.
         self.kernel.announced.fetch_add(1, Ordering::Relaxed);
         self.kernel.prepared.store(true, Ordering::Relaxed);
     }
 
-    /// Who has announced to sleep is awake, or does not sleep after all.
+    /// A thread that had announced a sleep is awake, or does not sleep after all.
     pub(crate) fn note_woken(&self) {
         self.kernel.announced.fetch_sub(1, Ordering::Relaxed);
         self.kernel.slept.store(true, Ordering::Relaxed);
     }
 
-    /// Watches one more descriptor, for what is to be read.
+    /// Watches one more descriptor, for reading.
     ///
     /// # Errors
     /// If the system refuses.
@@ -145,13 +146,13 @@ impl NetworkBell {
             .register(descriptor, token, Trigger::Readable)
     }
 
-    /// Watches one of those no more. It stays open.
+    /// Stops watching such a descriptor. It stays open.
     pub fn unwatch_descriptor(&self, descriptor: &impl AsFd) {
         // Fails only if it is not watched.
         let _ = self.kernel.set.deregister(descriptor);
     }
 
-    /// Whether somebody has said that it is about to sleep, and not that it is awake.
+    /// Whether somebody has announced a sleep and not yet woken.
     #[inline]
     #[must_use]
     pub fn has_sleepers(&self) -> bool {
@@ -161,12 +162,13 @@ impl NetworkBell {
     /// Whether somebody was about to sleep since this was last asked, as [`Poller::take_prepared`].
     #[inline]
     pub fn take_prepared(&self) -> bool {
-        // Relaxed: the same thread has said it, or one that has handed the look over under the lock of the layer above.
+        // Relaxed: it was set by the same thread, or by one that handed the look over under the lock of the
+        // layer above.
         self.kernel.prepared.load(Ordering::Relaxed)
             && self.kernel.prepared.swap(false, Ordering::Relaxed)
     }
 
-    /// Everything is looked at: that somebody slept needs no other look.
+    /// Everything has been looked at: that somebody slept needs no further look.
     #[inline]
     pub fn note_look(&self) {
         // Relaxed: a hint for where to look.
@@ -187,12 +189,12 @@ impl NetworkBell {
         self.set_due(due);
     }
 
-    /// The next sleep is to be a millisecond at most: what is waited for makes nothing readable.
+    /// The next sleep is to be a millisecond at most: the awaited event makes nothing readable.
     pub fn sleep_shortly(&self) {
         self.hurry();
     }
 
-    /// As another bell of this member knows: who is absent.
+    /// Takes over from another bell of this member who is absent.
     pub fn hear_absences(&self, absences: Absences) {
         if absences != Absences::default() {
             self.absences
@@ -232,8 +234,8 @@ impl Poller<OwnedFd> for NetworkBell {
     }
 
     fn set_due(&self, due: u64) {
-        // Relaxed: set by the thread that polls; a sleeper on another one looks again in time, since
-        // it was told of by a ring.
+        // Relaxed: set by the thread that polls; a sleeper on another thread looks again in time, as a ring
+        // woke it.
         self.kernel.due.store(due, Ordering::Relaxed);
     }
 
@@ -269,7 +271,7 @@ impl Poller<OwnedFd> for NetworkBell {
     }
 
     fn set_deaf(&self, deaf: bool) {
-        // Relaxed: as `due`. Who sleeps has looked after it has said so, and that look has ended this.
+        // Relaxed: as `due`. A sleeper looks after it has announced its sleep, and that look ends deafness.
         self.kernel.deaf.store(deaf, Ordering::Relaxed);
     }
 }
@@ -287,7 +289,7 @@ impl Kernel for Sleeper {
         let woken = self.sleep(word, expected, deadline);
         let last = self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1;
         if last && woken == Woken::Woken {
-            // The last one out silences the event; those that come later have another ticket.
+            // The last sleeper to leave silences the event; those that come later have another ticket.
             let _ = self.event.drain();
         }
         woken
@@ -378,7 +380,7 @@ impl Bell for NetworkBell {
         true
     }
 
-    /// Who is alone on its host shares its core with no other member.
+    /// A rank that is alone on its host shares its core with no other member.
     fn shares_core(&self) -> Option<bool> {
         (self.load.awake == 1).then_some(false)
     }

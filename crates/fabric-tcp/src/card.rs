@@ -4,7 +4,7 @@
 //!   host;interface=address:port;interface=[address]:port;…        no spaces, at most LONGEST bytes
 //! ```
 //!
-//! All usable addresses are offered. A handshake on each finds out which of them works between two ranks
+//! All usable addresses are offered. A handshake on each finds out which one works between two ranks
 //! ([`connect`](crate::connect)); names or networks are never compared.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use weft_sys::interfaces::{Interface, interfaces};
 
-/// Longest text of a card: what fits a value of every launcher.
+/// Longest text of a card: fits into a value of every launcher.
 pub const LONGEST: usize = 1000;
 
 /// Most addresses of a card.
@@ -40,8 +40,8 @@ pub struct Card {
 /// Which addresses to listen at.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Listen {
-    /// All usable addresses of this host but loopback; loopback if there are no others, which serves
-    /// those whose host this one is under another name.
+    /// All usable addresses of this host but loopback; loopback if there are no others, for ranks on this
+    /// host that know it by another name.
     #[default]
     Interfaces,
     /// Loopback alone: all ranks are on this host.
@@ -51,10 +51,10 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// The addresses, with their interfaces, as far as they are usable now.
+    /// The addresses, with their interfaces, those that are usable now.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not list them.
     pub fn addresses(&self) -> std::io::Result<Vec<(String, IpAddr)>> {
         let all = interfaces()?;
         let wanted = |one: &Interface| match self {
@@ -87,7 +87,7 @@ fn is_routable(address: &IpAddr) -> bool {
     }
 }
 
-/// A text that is no card.
+/// A text that is not a card.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CardError {
     text: String,
@@ -120,7 +120,7 @@ impl fmt::Display for Card {
     }
 }
 
-/// A name without what separates.
+/// A name without the separators.
 fn plain(name: &str) -> String {
     let allowed = |letter: &char| letter.is_ascii_alphanumeric() || "-_.@:".contains(*letter);
     name.chars().filter(allowed).take(64).collect()

@@ -9,37 +9,37 @@ use crate::card::Listen;
 /// How long a first connection may take.
 const CONNECT: Duration = Duration::from_millis(4500);
 
-/// How long a broken connection is tried to be mended, unless the job says otherwise.
+/// How long a broken connection is retried, unless the job says otherwise.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a rank must know to be reached and to reach the others.
+/// The data that a rank needs to be reached and to reach others.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who this is.
+    /// The identity of this process.
     pub me: u32,
-    /// How many there can be.
+    /// How many members there can be.
     pub peers: u32,
-    /// Which of the processes that have this number one after the other this is: see [`Directory`](crate::Directory).
+    /// Which incarnation of this number the process is: see [`Directory`](crate::Directory).
     pub incarnation: u32,
-    /// What all members know and nobody else.
+    /// The secret that all members share, and nobody else knows.
     pub key: Key,
     /// Whether the data is protected too.
     pub seal: bool,
     /// Which addresses to listen at.
     pub listen: Listen,
-    /// How long a peer may be out of reach before it is given up: a shorter break is survived.
+    /// How long a peer may be out of reach before it counts as lost: shorter breaks are survived.
     pub patience: Duration,
     /// How long the first connection to a peer may take before it is an error.
     pub connect: Duration,
     /// Ranks on this host, for deciding whether to spin.
     pub neighbours: u32,
-    /// Whoever sleeps on the bell or its descriptor says so before a look, by [`Bell::prepare`](weft_fabric::Bell::prepare). Then
+    /// Sleepers on the bell or its descriptor announce it before a look, by [`Bell::prepare`](weft_fabric::Bell::prepare). Then
     /// connections are watched only as long as somebody sleeps now and then.
     pub sleeps_announced: bool,
 }
 
 impl Config {
-    /// The usual values for this member of a job of so many.
+    /// The usual values for this member of a job of `peers` members.
     #[must_use]
     pub fn new(me: u32, peers: u32, key: Key) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Connector: how two ranks come to share one connection. Both may connect, all addresses are tried at once, the key is
-//! proved on each, and the *decider* of the pair (the lower rank) chooses one.
+//! Connector: makes one connection for two ranks. Both may call, all addresses are tried at once, the key is
+//! proved on each, and the *decider* of the pair (the lower rank) selects one.
 //!
 //! ```text
 //!   dial all offers ─► Connecting ─► Authenticating ─► Waiting: the right rank answered
@@ -9,28 +9,30 @@
 //!                                                    other:   │ waits for Select, answers Resume
 //! ```
 //!
-//! The handshake is the test: an address that leads to this rank itself, to another rank, to a stranger or to nothing
-//! never completes it with the wanted rank, and costs only its socket, since all are tried at once.
+//! The handshake is the test of an address: one that leads to this rank itself, to another rank, to a
+//! stranger or to nowhere never completes it with the wanted rank, and costs only its socket, since all are
+//! tried at once.
 //!
-//! Before the key is proved, only the handshake, of fixed size, is read from a connection. Connections that do not
-//! complete it within ten seconds are dropped, and some earlier when there are too many: [`weft_secure::EvictionPolicy`]
-//! says which. All are counted. When the process has no descriptor left, unauthenticated ones are closed first, then
-//! accepting pauses for a while.
+//! Before the key is proved, only the handshake, of fixed size, is read from a connection. Connections that do
+//! not prove it within ten seconds are dropped, and some earlier when there are too many:
+//! [`weft_secure::EvictionPolicy`] says which. All are counted. When the process has no descriptor left,
+//! unauthenticated ones go first, then nobody is accepted for a while.
 //!
 //! | file | what |
 //! |---|---|
 //! | `addresses` | the addresses of ranks |
 //! | `candidates` | connections that are not chosen yet |
-//! | `listeners` | the sockets at which this rank accepts |
-//! | `dial` | attempts to reach peers: when they are made, when they are over, their results |
-//! | `handshake` | this rank's identity, and one handshake |
-//! | `handshakes` | candidates and listeners, watched and bounded: events of a connection before it is chosen |
-//! | `notices` | messages to peers without a connection: that this process is absent |
+//! | `listeners` | the sockets at which this rank is called |
+//! | `dial` | attempts to reach peers: when they are made, when they are over, how they ended |
+//! | `handshake` | the identity of this rank, and one handshake |
+//! | `handshakes` | candidates and listeners, watched and bounded: what has happened to a connection before it is chosen |
+//! | `notices` | messages to peers without a connection: this process is absent |
 //! | `orphans` | connections that outlive their process |
-//! | `select` | which connection of a pair is chosen |
-//! | this file | the consequences of events of a candidate, of a dial, of a broken connection |
+//! | `select` | which connection of a pair is selected |
+//! | here | what follows from the events of a candidate, a dial, a broken connection |
 //!
-//! The connector knows the [peers](crate::peers), but not the reverse: their answers say what they need of it.
+//! The connector knows the [peers](crate::peers), which do not know it: their answers tell the connector what
+//! to do.
 
 mod addresses;
 mod candidates;
@@ -69,13 +71,13 @@ use notices::Notices;
 use orphans::Orphans;
 use select::Present;
 
-/// Connections accepted in one look: who has not proved the key must not keep the job from its work.
+/// Most connections accepted in one look, so that strangers do not keep the job from its work.
 const ACCEPTS: usize = 8;
 
-/// After which time a call that nobody answers is made anew, in nanoseconds.
+/// Age at which an unanswered call is made anew, in nanoseconds.
 const STALE: u64 = 1_000_000_000;
 
-/// Makes connections to peers, and takes those that they make.
+/// Makes connections to peers, and accepts theirs.
 pub struct Connector<N: Network> {
     network: N,
     bell: Arc<N::Bell>,
@@ -86,15 +88,15 @@ pub struct Connector<N: Network> {
     dials: Dials,
     notices: Notices<N::Stream>,
     orphans: Orphans,
-    /// When a candidate or a dial is to be looked after.
+    /// When a candidate or a dial needs attention.
     due: u64,
-    /// Things that happened although nothing was handed out.
+    /// Events that handed nothing to the sink.
     progressed: usize,
 }
 
 impl<N: Network> Connector<N> {
-    /// Listens with these sockets; `host` is that of this rank, `cards` are by rank: of those that the directory does not
-    /// tell of.
+    /// Listens with these sockets; `host` is the host of this rank. `cards` are by rank, for members that are not in the
+    /// directory.
     ///
     /// # Errors
     /// If the system refuses to watch them.
@@ -136,7 +138,7 @@ impl<N: Network> Connector<N> {
         self.network.now()
     }
 
-    /// When so much time has passed.
+    /// The time after `time` has passed.
     pub fn after(&self, time: Duration) -> u64 {
         self.network.after(time)
     }
@@ -161,32 +163,31 @@ impl<N: Network> Connector<N> {
         self.handshakes.refusals()
     }
 
-    /// Whether a connection to a peer is being made: other looks are to look at everything.
+    /// Whether a connection to a peer is being made: then other looks must look at everything.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         !self.dials.is_empty() || self.handshakes.candidates().has_expected()
     }
 
-    /// Whether there is nothing that time could change. What was left over of something that has ended is gone with the next
-    /// [`Self::tick`].
+    /// Whether nothing is due at any time. Remains of something that has ended disappear with the next [`Self::tick`].
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.due == u64::MAX
     }
 
-    /// Things that happened since this was last asked.
+    /// Events since the last call.
     #[inline]
     pub fn take_progress(&mut self) -> usize {
         std::mem::take(&mut self.progressed)
     }
 
-    /// Dials nobody any more.
+    /// Stops dialling.
     pub fn stop_dialling(&mut self) {
         self.dials.clear();
         self.bell.set_reaching(false);
     }
 
-    /// Lets a number decide which connection goes when too many have not proved the key.
+    /// Makes a seed decide which connection is dropped when too many have not proved the key.
     #[cfg(test)]
     pub fn draw_by(&mut self, seed: u64) {
         self.handshakes.draw_by(seed);
@@ -197,12 +198,12 @@ impl<N: Network> Connector<N> {
         self.config.me < peer
     }
 
-    /// Which process has the number of a peer, as this rank has last looked.
+    /// The incarnation of a peer that this rank has last seen.
     pub fn incarnation(&self, peer: u32) -> u32 {
         self.incarnations.of(peer)
     }
 
-    /// The same as the directory has it now.
+    /// The incarnation of a peer that the directory has now.
     pub fn recorded_incarnation(&self, peer: u32) -> u32 {
         self.incarnations.recorded(peer)
     }
@@ -213,8 +214,8 @@ impl<N: Network> Connector<N> {
         self.incarnations.are_stale()
     }
 
-    /// Learns which members have another process now: what was shared with the one before ends; and which are lost. The
-    /// members that have another one.
+    /// Reads from the directory which members are new processes (what was shared with the process before ends) and
+    /// which are lost. Returns the former.
     #[cold]
     pub fn renew(&mut self, peers: &mut Peers<N>) -> Vec<u32> {
         let mut changed = self.incarnations.renew();
@@ -230,7 +231,7 @@ impl<N: Network> Connector<N> {
         changed
     }
 
-    /// Learns from the directory who is lost.
+    /// Learns from the directory which members are lost.
     #[cold]
     pub fn hear_losses(&mut self, peers: &mut Peers<N>) {
         let me = self.config.me;
@@ -238,7 +239,7 @@ impl<N: Network> Connector<N> {
             if peers.check(Peer(peer)).is_ok()
                 && let Some(reason) = self.incarnations.loss(peer)
             {
-                // A connection tells by its end, after what came on it; or does not end.
+                // Its end tells, after what arrived on it was read; or the connection does not end.
                 match received(peers, peer) {
                     Some(received) => self.orphans.add(peer, self.network.now(), received),
                     None => self.give_up(peer, reason, peers),
@@ -261,8 +262,8 @@ impl<N: Network> Connector<N> {
         self.set_due();
     }
 
-    /// Dials a peer that is not there and not dialled yet: its connection has ended after its goodbye, or it has
-    /// called us and that came to nothing. While a call of its own waits here, it is left to that.
+    /// Dials a peer that has no connection and is not dialled yet: its connection has ended after its goodbye,
+    /// or its call came to nothing. If a call of the peer waits here, nothing is dialled.
     #[cold]
     pub fn reach(&mut self, peer: u32, peers: &mut Peers<N>) {
         let Some(session) = peers.get(peer) else {
@@ -281,7 +282,7 @@ impl<N: Network> Connector<N> {
         self.dial(peer, broken, peers);
     }
 
-    /// Sends to a peer what there is room for, and dials it if there is no connection and one is needed.
+    /// Sends to a peer as much as there is room for, and dials it if a connection is needed and missing.
     #[inline]
     pub fn pump(&mut self, peer: u32, peers: &mut Peers<N>) {
         if peers.pump(peer) == Sent::Unconnected {
@@ -289,7 +290,7 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// Calls all addresses of a peer, but those where a call is under way.
+    /// Calls all addresses of a peer at which no call is under way.
     fn call(&mut self, peer: u32, peers: &mut Peers<N>) {
         let calls = self.handshakes.candidates().iter().map(|one| &one.call);
         let to_it = calls.filter(|call| call.peer == Some(peer));
@@ -301,7 +302,7 @@ impl<N: Network> Connector<N> {
             }
             let text = format!("{} ({})", offer.address, offer.interface);
             let mut called = self.dial_offer((peer, index), offer, &text);
-            // No member lacks a descriptor that is held by who has not proved the key.
+            // Connections that have not proved the key must not take descriptors that members need.
             if let Err(error) = &called
                 && is_exhausted(error)
                 && self.make_room(peers)
@@ -319,14 +320,14 @@ impl<N: Network> Connector<N> {
         self.handshakes.call(&self.network, whom, address, limit)
     }
 
-    /// Keeps why an address of a peer did not work, for the case that none does.
+    /// Records why an address of a peer did not work, for the report if none does.
     fn note_failure(&mut self, (peer, offer): (u32, usize), text: String) {
         if let Some(dial) = self.dials.get_mut(peer) {
             dial.note_failure(offer, text, Why::Other);
         }
     }
 
-    /// An address of a peer did not work, this time.
+    /// An address of a peer did not work this time.
     fn failed(
         &mut self,
         (peer, offer): (u32, usize),
@@ -356,13 +357,13 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// What was tried, as a sentence.
+    /// The attempts that were made, as a sentence.
     fn unreachable(&self, peer: u32) -> String {
         let dial = self.dials.get(peer);
         self.addresses.unreachable(peer, dial, self.network.now())
     }
 
-    /// Attempts to reach the peer have come to their end.
+    /// The attempts to reach the peer have failed for good.
     fn give_up(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
         self.handshakes
             .drop_those(|one| one.call.peer == Some(peer));
@@ -372,7 +373,8 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// Reaches for nobody any more who was never reached: see [`Fabric::abandon_unreached`](weft_fabric::Fabric::abandon_unreached).
+    /// Stops reaching for peers that were never reached: see
+    /// [`Fabric::abandon_unreached`](weft_fabric::Fabric::abandon_unreached).
     pub fn abandon_unreached(&mut self, peers: &mut Peers<N>) {
         for peer in peers.unreached() {
             self.settle(peer);
@@ -386,7 +388,7 @@ impl<N: Network> Connector<N> {
         self.notices.add(peer, until);
     }
 
-    /// Whether all peers know that were to be told so, or cannot be told.
+    /// Whether all peers that are to be told of the absence know it, or cannot be told.
     #[inline]
     pub fn have_all_noticed(&mut self) -> bool {
         self.notices.is_empty() || self.advance_notices()
@@ -410,9 +412,9 @@ impl<N: Network> Connector<N> {
         peers.lose(peer, reason);
     }
 
-    // Who calls.
+    // Incoming calls.
 
-    /// Takes those who have connected, some at a time.
+    /// Accepts incoming connections, some at a time.
     pub fn accept(&mut self, listener: u32, peers: &mut Peers<N>) {
         for _ in 0..ACCEPTS {
             let (socket, source) = match self.handshakes.accept(&self.network, listener) {
@@ -447,9 +449,9 @@ impl<N: Network> Connector<N> {
         self.handshakes.watch_admitted(number);
     }
 
-    /// Drops one of those who have not proved the key: of those who were answered, or of those who were not.
-    /// What it has said may be here and not read yet: then it is heard, and another one goes. False: all were
-    /// heard, and none is left.
+    /// Drops one connection that has not proved the key: of those that were answered, or of those that were
+    /// not. If its bytes have arrived unread, it is read instead, and another one goes. False: all were read,
+    /// and none is left.
     fn evict(&mut self, answered: bool, peers: &mut Peers<N>) -> bool {
         loop {
             let Some(victim) = self.handshakes.victim(answered) else {
@@ -462,13 +464,12 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// Drops a connection of somebody who has not proved the key, so that its descriptor is free. False: there
-    /// is none.
+    /// Drops a connection that has not proved the key, to free its descriptor. False: there is none.
     fn make_room(&mut self, peers: &mut Peers<N>) -> bool {
         self.evict(false, peers) || self.evict(true, peers)
     }
 
-    // What happens to a candidate.
+    // Candidates.
 
     /// Something has happened to a candidate.
     pub fn attend(&mut self, number: u32, peers: &mut Peers<N>) {
@@ -490,11 +491,12 @@ impl<N: Network> Connector<N> {
             }
             Some(Outcome::Noticed(hello)) => {
                 self.progressed += 1;
-                // Of a process that has another successor by now it says nothing wrong either: its world is told apart.
+                // It says nothing wrong even about a process that has a successor by now: its world is
+                // distinct.
                 self.bell.tell_absence(hello.incarnation);
             }
             Some(Outcome::Closed(call)) => {
-                // The other side has taken another one, or is gone; whoever needs one calls again.
+                // The other side has taken another one, or is gone; a rank that needs one calls again.
                 if let Some(dialled) = call.dialled_address() {
                     let text = format!("{}: closed by the other side", call.address);
                     self.note_failure(dialled, text);
@@ -521,7 +523,8 @@ impl<N: Network> Connector<N> {
     ) {
         let dialled = call.dialled_address();
         let expected = dialled.map(|(peer, _)| peer);
-        // Who has been started just now calls when the directory knows it: we may not have looked since.
+        // A process that has just been started calls as soon as it is in the directory, which we may not have
+        // read since.
         let superseded = match self.is_stale() {
             true => self.renew(peers),
             false => Vec::new(),
@@ -532,7 +535,7 @@ impl<N: Network> Connector<N> {
         let hello = self.handshakes.check(&channel.hello, expected);
         let hello = hello.filter(|hello| hello.incarnation == self.incarnations.of(hello.rank));
         let Some(hello) = hello else {
-            // A member, but not the one: an address that means another process here.
+            // A member, but not the wanted one: here this address means another process.
             match dialled {
                 None => self.handshakes.refuse_malformed(),
                 Some(dialled) => {
@@ -552,7 +555,7 @@ impl<N: Network> Connector<N> {
         }
         call.peer = Some(peer);
         call.until = u64::MAX;
-        // The called side says in a first frame which connection it has last used, if the decider has dialled it.
+        // The called side says in a first frame which connection it last used, if the decider dialled it.
         let is_said = dialled.is_none() || !self.decides(peer);
         call.generation = is_said.then_some(hello.generation);
         let mut link = self.handshakes.link(number, socket, channel);
@@ -562,7 +565,7 @@ impl<N: Network> Connector<N> {
             return;
         }
         if dialled.is_none() {
-            // Only we know which connection we have last used: the caller is told first of all.
+            // Only we know which connection we have last used: the caller is told that first.
             let generation = peers.get(peer).map_or(0, Session::generation);
             link.set_urgent(wire::uncounted(FrameKind::Resume, generation, 0));
         }
@@ -572,7 +575,7 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// A connection that was waited for has come to nothing. Whoever needs one dials.
+    /// A connection that was waited for has failed. A rank that needs one dials.
     fn missed(&mut self, peer: Option<u32>, peers: &mut Peers<N>) {
         if let Some(peer) = peer
             && peers.get(peer).is_some_and(Session::is_needed)
@@ -605,7 +608,7 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    // What happens to the connection with a peer.
+    // The connection with a peer.
 
     /// The decider looks at its candidates for a peer and takes one if it needs one.
     fn decide(&mut self, peer: u32, peers: &mut Peers<N>) {
@@ -660,12 +663,12 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// A connection was taken, and the system refuses to watch it.
+    /// A connection was taken that the system refuses to watch.
     fn unwatched(&mut self, peer: u32, peers: &mut Peers<N>) {
         self.broke(peer, &Failure::of("it cannot be watched"), peers);
     }
 
-    /// Both sides have agreed, or the peer is gone: the other candidates go, attempts end.
+    /// Both sides have agreed, or the peer is gone: the other candidates are dropped, attempts end.
     fn settle(&mut self, peer: u32) {
         self.dials.end(peer);
         self.handshakes
@@ -674,7 +677,8 @@ impl<N: Network> Connector<N> {
         self.set_due();
     }
 
-    /// The peer goes on with a connection that this rank has selected, if it was dialled. True: from now on.
+    /// The peer goes on with a connection that this rank has selected, if it was dialled. True: both have
+    /// agreed from now on.
     #[inline]
     pub fn confirmed(&mut self, peer: u32) -> bool {
         let dialled = self.dials.contains(peer);
@@ -700,7 +704,8 @@ impl<N: Network> Connector<N> {
                     return self.give_up(peer, reason, peers);
                 }
                 match self.dials.get_mut(peer) {
-                    // One that this rank had chosen, and the peer has not confirmed: the peer was there.
+                    // This rank had selected the connection and the peer has not confirmed it: the peer was
+                    // there.
                     Some(dial) => dial.begin_anew(self.network.now(), self.config.patience),
                     None => self.dial(peer, Some(failure.what.clone()), peers),
                 }
@@ -711,9 +716,9 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    // What happens by time.
+    // Timers.
 
-    /// Attends to what is due: attempts, patience that ends.
+    /// Handles what is due: attempts, and patience that ends.
     pub fn tick(&mut self, peers: &mut Peers<N>) {
         let now = self.network.now();
         if now < self.due {
@@ -736,9 +741,9 @@ impl<N: Network> Connector<N> {
             return;
         };
         dial.look(now);
-        // Somebody is there and has not proved the key: a peer that computes answers later. While its
-        // kernel answers for it, patience has no end; as somebody else may answer at one address, the
-        // others are called again.
+        // Somebody answers there and has not proved the key: a peer that computes answers later, so while its
+        // kernel answers patience does not end. A stranger may be what answers at one address, so the others
+        // are called again.
         let answers =
             |one: &Candidate<N::Stream>| one.call.peer == Some(peer) && !one.is_connecting_to(peer);
         if dial.is_over(now)
@@ -754,7 +759,7 @@ impl<N: Network> Connector<N> {
             return;
         }
         let taken = session.is_connected();
-        // A call into nowhere is made anew after a while: the kernel's own repetitions become rare.
+        // A call without an answer is made anew after a while, as the kernel's own retries become rare.
         self.handshakes
             .drop_those(|one| one.is_connecting_to(peer) && now > one.call.since + STALE);
         if !taken && !self.handshakes.candidates().any(|one| one.waits_for(peer)) {
@@ -778,7 +783,7 @@ impl<N: Network> Connector<N> {
     }
 }
 
-/// How many frames of a peer were handed out, if there is a connection.
+/// How many frames of a peer were handed out, if it has a connection.
 fn received<N: Network>(peers: &Peers<N>, peer: u32) -> Option<u64> {
     let session = peers.get(peer).filter(|session| session.is_connected())?;
     Some(session.traffic(Peer(peer)).received)
@@ -799,7 +804,8 @@ mod tests {
             .unauthenticated(false)
     }
 
-    /// One that never answers is given up when that is said, and can be reached later. Who was reached is not.
+    /// A peer that never answers is given up when it is abandoned, and can be reached later. A peer that was
+    /// reached stays.
     #[test]
     fn who_was_never_reached_is_not_waited_for_when_it_is_abandoned() {
         let mut group = Tcp::group(3, |_| ()).expect("loopback is there");
@@ -837,12 +843,12 @@ mod tests {
         assert_eq!(sinks[2].messages(), 1, "what was given up does not come");
     }
 
-    /// Who waits for something that is over wakes up for nothing, for ever.
+    /// A thread that waits for something that is over would wake up for ever, for nothing.
     #[test]
     fn nothing_is_due_when_all_are_reached_or_lost() {
         let mut group = Tcp::group(3, |_| ()).expect("loopback is there");
         let mut sinks = [Inbox::default(), Inbox::default(), Inbox::default()];
-        // The lower one is called, and calls nobody itself; and calls.
+        // Once the lower rank is only called, once it calls.
         for (from, to) in [(2, 0), (1, 2)] {
             let sent = group[from].try_send(Peer(to), &[7; HEAD], &[]);
             assert_eq!(sent, Ok(Posted::Done));
@@ -868,7 +874,7 @@ mod tests {
         assert_eq!(group.iter().map(due).collect::<Vec<_>>(), [u64::MAX; 2]);
     }
 
-    /// The proof comes between the answer of who is called and its next read, if it has lost its core there: before it watches the
+    /// The proof arrives between this rank's answer and its next read, if it lost its core there, before it watches the
     /// connection.
     #[test]
     fn who_proves_the_key_before_it_is_watched_stays() {
@@ -906,7 +912,7 @@ mod tests {
         }
     }
 
-    /// Somebody who connects and says nothing must not make each look of the job a look at everything.
+    /// A stranger that connects and says nothing must not turn each look of the job into a full look.
     #[test]
     fn an_unauthenticated_connection_is_not_expected_and_a_peer_is() {
         let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
@@ -931,7 +937,7 @@ mod tests {
                 one.poll(sink, 16);
             }
         }
-        // The call has become the connection; the intruder is there yet, and counted when it goes.
+        // The call has become the connection; the intruder is still connected, and is counted when it goes.
         let listener = &mut pair[1];
         assert!(!listener.connector().handshakes.candidates().has_expected());
         assert_eq!(unauthenticated(listener), 1);

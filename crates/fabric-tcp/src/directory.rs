@@ -1,4 +1,5 @@
-//! Directory: members of a job that are started while it runs, and those that have died. Their numbers are reused.
+//! Directory: the members of a job that are started while it runs, and those that have died. Numbers are
+//! reused.
 //!
 //! ```text
 //!   directory   another version ─► for each number: another incarnation? ─► the session with the one before ends,
@@ -6,34 +7,36 @@
 //!                                                   its process is lost? ─► without a connection that tells it: Sink::lost
 //! ```
 //!
-//! An *incarnation* is one of the processes that have the same number one after the other; it has a number of its own,
-//! which grows. Each side of a connection gives in its hello its own incarnation, and the one of the other that it wants:
-//! so no process talks to another one that has the number, or the port, of the wanted one.
+//! An *incarnation* is one of the processes that have a number one after the other; incarnations are counted upwards.
+//! Each side of a connection says in its hello which incarnation it is, and which incarnation of the other it wants:
+//! so nobody talks to a process that has inherited the number, or the port, of another one.
 //!
-//! A member must be in the directory before any process can learn of it otherwise: a process that is told of it by
-//! another looks here, and finds it.
+//! The directory must know a member before anybody can learn of it otherwise: a process that is told of another one
+//! looks here, and finds it.
 //!
-//! A member without a connection to one that dies notices nothing by itself. Everything that the dead process had handed
-//! over still arrives: a connection stays until its end was read.
+//! A member that has no connection to a process that dies would not notice. What the dead process handed over arrives all the
+//! same: a connection stays until its end was read.
 
 use crate::card::Card;
 
-/// Who tells where later members are. Its calls do not wait.
+/// Tells where later members are. Its calls do not wait.
 pub trait Directory: Send {
-    /// Changes whenever the answer to another question does.
+    /// Changes whenever an answer of another method does.
     fn version(&self) -> u32;
 
-    /// Which process has a number: 0 for those that were there from the start, and where nobody is.
+    /// Which incarnation has a number: 0 for processes that were there from the start, and for unused
+    /// numbers.
     fn incarnation(&self, peer: u32) -> u32;
 
     /// Where it can be reached; `None` if nobody is there.
     fn card(&self, peer: u32) -> Option<Card>;
 
-    /// How the process that has a number was lost, for people; `None` if it was not, has left in order, or that is not told here.
+    /// How the process that has a number was lost, for people; `None` if it was not lost, has left in order,
+    /// or is not covered here.
     fn loss(&self, peer: u32) -> Option<String>;
 }
 
-/// What is known of the incarnations of all members.
+/// The knowledge about the incarnations of all members.
 pub(crate) struct Incarnations {
     directory: Option<Box<dyn Directory>>,
     version: u32,
@@ -42,7 +45,7 @@ pub(crate) struct Incarnations {
 }
 
 impl Incarnations {
-    /// As the directory has them now; without one all are there from the start.
+    /// As the directory has them now; without a directory all members exist from the start.
     pub fn new(peers: u32, directory: Option<Box<dyn Directory>>) -> Self {
         let version = directory
             .as_ref()
@@ -58,7 +61,7 @@ impl Incarnations {
         }
     }
 
-    /// The incarnation of a member, as it is known.
+    /// The incarnation of a member, as known here.
     pub fn of(&self, peer: u32) -> u32 {
         self.known.get(peer as usize).copied().unwrap_or(0)
     }
@@ -87,7 +90,7 @@ impl Incarnations {
         let mut changed = Vec::new();
         for (peer, known) in (0..).zip(&mut self.known) {
             let now = directory.incarnation(peer);
-            // They grow; what stands there otherwise is nonsense.
+            // Incarnations grow; a smaller one is nonsense.
             if now > *known {
                 *known = now;
                 changed.push(peer);
@@ -101,7 +104,7 @@ impl Incarnations {
         self.directory.as_ref()?.loss(peer)
     }
 
-    /// Where a member is that was started later.
+    /// The card of a member that was started later.
     pub fn card(&self, peer: u32) -> Option<Card> {
         match self.of(peer) {
             0 => None,

@@ -8,11 +8,11 @@
 //!       ── Watching    whether what comes wakes a sleeper
 //! ```
 //!
-//! Sending is: check for room in the ring, push, send what there is room for.
+//! To send is: check for room in the ring, push, then send as much as the connection has room for.
 //!
-//! A poll reads the connections directly while there are few. It asks the descriptor of the bell when there are more,
-//! when something else is expected, when a thread slept, and now and then. Few connections are in the set of that
-//! descriptor only as long as a thread sleeps ([`watching`](crate::watching)).
+//! A look reads the connections directly while there are few. It asks the descriptor of the bell when there are
+//! more, when something else is expected, when somebody slept, and now and then. While there are few, that
+//! descriptor covers them only as long as somebody sleeps now and then ([`watching`](crate::watching)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,16 +39,16 @@ use crate::union::Remote;
 use crate::watching::Watching;
 use crate::wire::{DATA, FrameKind, Malformed};
 
-/// From this size on a portal is quicker than a message, which is copied twice. Measured on loopback.
+/// From this size on a portal is faster than a message, which is copied twice. Measured on loopback.
 const BULK: usize = 64 << 10;
 
-/// Up to so many connections are read without asking which of them are ready.
+/// Up to this many connections are read without asking which of them are ready.
 const FEW: usize = 2;
 
-/// Looks between two that ask for everything.
+/// Looks between two full looks.
 const LOOKS_PER_FULL_LOOK: u32 = 16;
 
-/// How long a rank that leaves tries to hand over what it has promised to send.
+/// How long a rank that leaves tries to hand over what it has taken for sending.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// One rank's endpoint of a job of several hosts.
@@ -62,7 +62,7 @@ pub struct Tcp<N: Network = Kernel> {
     bell: Arc<N::Bell>,
     watching: Watching,
     looks: u32,
-    /// Things that happened here although nothing was handed out.
+    /// Events that handed nothing to the sink.
     progressed: usize,
 }
 
@@ -119,7 +119,7 @@ impl Tcp {
 }
 
 impl<N: Network> Tcp<N> {
-    /// Ends without a word, as a process does that is killed. For tests.
+    /// Ends without a goodbye, like a process that is killed. For tests.
     pub fn die(mut self) {
         self.peers.forget_all();
         self.connector.stop_dialling();
@@ -131,8 +131,8 @@ impl<N: Network> Tcp<N> {
         self.connector.refusals()
     }
 
-    /// The session with a peer other than oneself, begun if need be. Refuses peers that do not exist
-    /// or are gone.
+    /// The session with a peer other than this rank, begun if needed. Refuses peers that do not exist or are
+    /// gone.
     #[inline]
     fn session(&mut self, peer: Peer) -> Result<&mut Session<N::Stream>> {
         if self.peers.get(peer.0).is_none() {
@@ -158,7 +158,7 @@ impl<N: Network> Tcp<N> {
     #[inline]
     fn post(&mut self, to: Peer, kind: FrameKind, parts: &[&[u8]]) -> Result<Posted> {
         if self.connector.is_stale() {
-            // Another process may have this number: that is told first, by the next look.
+            // Another process may have this number now; the next look reports that first.
             return Ok(Posted::Retry);
         }
         self.session(to)?;
@@ -174,7 +174,7 @@ impl<N: Network> Tcp<N> {
     }
 
     /// A message for a peer whose connection has ended after its goodbye waits until it is known whether the
-    /// peer has.
+    /// peer has ended.
     #[cold]
     fn post_to_absent(&mut self, to: Peer) -> Result<Posted> {
         self.connector.reach(to.0, &mut self.peers);
@@ -210,7 +210,7 @@ impl<N: Network> Tcp<N> {
         }
     }
 
-    /// Sends to a peer what there is room for.
+    /// Sends to a peer as much as there is room for.
     #[inline]
     fn pump(&mut self, peer: u32) {
         self.connector.pump(peer, &mut self.peers);
@@ -247,7 +247,7 @@ impl<N: Network> Tcp<N> {
         if unsettled || (ask && !self.connector.is_quiet()) {
             self.connector.tick(&mut self.peers);
         }
-        // Also those that are not ready: their frames may stand in a buffer.
+        // Also those that are not ready: frames may wait in their buffers.
         self.peers.next_turn();
         let count = self.peers.connected().len();
         for step in 0..count {
@@ -269,8 +269,8 @@ impl<N: Network> Tcp<N> {
         found
     }
 
-    /// Sees who has slept, and who is about to: what comes from here on wakes it. Connections that have become many are asked
-    /// for, no longer read one by one.
+    /// Notes who has slept and who is about to sleep: what arrives from here on wakes them. Connections that have become many
+    /// are asked for, no longer read one by one.
     #[inline]
     fn note_sleepers(&mut self) -> bool {
         let (slept, prepared) = (self.bell.slept(), self.bell.take_prepared());
@@ -280,7 +280,7 @@ impl<N: Network> Tcp<N> {
         slept
     }
 
-    /// Connections are watched again. If the system refuses, nobody sleeps until it does not.
+    /// Connections are watched again. If the system refuses, nobody sleeps until it allows it.
     #[cold]
     fn watch(&mut self) {
         if self.peers.set_watched(true) {
@@ -325,7 +325,7 @@ impl<N: Network> Tcp<N> {
         if self.portal.has_deferred() {
             return 0;
         }
-        // What is known of a member comes before what it says.
+        // News about a member are reported before its messages.
         let reported = self.peers.report(sink, &mut self.signals);
         let Some(session) = self.peers.get_mut(peer) else {
             return reported;
@@ -509,10 +509,11 @@ impl<N: Network> Fabric for Tcp<N> {
         self.signals.forget(key);
     }
 
-    // Hosts have no memory in common, and ranks of one host a fabric of their own.
+    // Hosts have no memory in common, and ranks of one host have a fabric of their own.
     without_shared_memory!(self, peer => self.peers.check(peer));
 
-    /// What the other kernels have acknowledged arrives also if this process is gone.
+    /// True only once the other kernels have acknowledged everything: then it arrives even if this process is
+    /// gone.
     fn is_flushed(&mut self) -> bool {
         let handed = self.peers.are_handed_over() & self.connector.have_all_noticed();
         if !handed {
@@ -558,7 +559,7 @@ impl<N: Network> Fabric for Tcp<N> {
 }
 
 impl<N: Network> Tcp<N> {
-    /// Another thread of this rank may sleep for what the rank sends to itself.
+    /// Another thread of this rank may sleep until the rank sends something to itself.
     fn ring_for_oneself(&self, posted: Posted) -> Posted {
         if posted == Posted::Done {
             self.bell.ring();
@@ -607,12 +608,13 @@ impl Remote for Tcp {
 }
 
 impl<N: Network> Drop for Tcp<N> {
-    /// Hands over what was taken for sending, says goodbye, and waits until the other kernels have it.
+    /// Hands over what was taken for sending, says goodbye, and waits until the other kernels have
+    /// acknowledged it.
     fn drop(&mut self) {
         let end = self.connector.after(FAREWELL);
         self.farewell();
         loop {
-            // Transfers of peers from our memory end with us, as they do where a process ends.
+            // Peers' transfers from our memory end with us, as when a process ends.
             self.peers.sessions().for_each(Session::stop_serving);
             if self.is_flushed() || self.connector.now() >= end {
                 return;
@@ -620,14 +622,14 @@ impl<N: Network> Drop for Tcp<N> {
             if self.look(&mut Deaf, 64) == 0 {
                 let bell = self.bell.clone();
                 let ticket = bell.prepare();
-                // What the other kernels acknowledge makes nothing readable.
+                // Acknowledgements of other kernels make nothing readable.
                 bell.wait(ticket, Some(Duration::from_millis(1)));
             }
         }
     }
 }
 
-/// What the tests look at.
+/// Values that the tests check.
 #[cfg(test)]
 impl<N: Network> Tcp<N> {
     pub(crate) fn connector(&self) -> &Connector<N> {
@@ -638,17 +640,17 @@ impl<N: Network> Tcp<N> {
         (&mut self.connector, &mut self.peers)
     }
 
-    /// Lets a number decide which connection goes when too many have not proved the key.
+    /// Makes a seed decide which connection is dropped when too many have not proved the key.
     pub(crate) fn draw_by(&mut self, seed: u64) {
         self.connector.draw_by(seed);
     }
 
-    /// What the session with a peer has come to, if there is one.
+    /// The state of the session with a peer, if there is one.
     pub(crate) fn inspect(&self, peer: usize) -> Option<crate::session::Inspection> {
         self.peers.get(peer as u32).map(Session::inspect)
     }
 
-    /// As it is done when the endpoint ends.
+    /// Stops serving peers, as at the end of the endpoint.
     pub(crate) fn stop_serving(&mut self) {
         self.peers.sessions().for_each(Session::stop_serving);
     }

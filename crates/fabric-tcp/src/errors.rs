@@ -1,8 +1,8 @@
-//! Errors of the system, with the purpose of the call.
+//! Errors of the system, with what was attempted.
 
 use weft_fabric::FabricError;
 
-/// The system has refused: what that means here, and what it says.
+/// An error of the system: what it means here, and the system's text.
 pub(crate) fn system(what: &str, error: impl std::fmt::Display) -> FabricError {
     FabricError::System {
         what: format!("{what}: {error}"),

@@ -1,4 +1,4 @@
-//! Grants of this rank: the common [`GrantTable`] under tokens of its own, used by the endpoint alone.
+//! Grants of this rank: the common [`GrantTable`] under its own tokens, used by the endpoint alone.
 //!
 //! ```text
 //!   token = 1 << 63 | token of the common table
@@ -17,12 +17,12 @@ use crate::wire::Outcome;
 /// Marks the tokens of this table.
 const OURS: u64 = 1 << 63;
 
-/// The name in the common table of what a token of ours names.
+/// The name in the common table for one of our tokens.
 fn unmarked(token: Token) -> Option<Token> {
     (token.0 & OURS != 0).then_some(Token(token.0 & !OURS))
 }
 
-/// The grants: those of this fabric alone, and those of everybody under tokens of the other one.
+/// The grants of this fabric alone, and grants to everybody under tokens of the other fabric.
 #[derive(Default)]
 pub struct Grants {
     table: GrantTable<Grant>,
@@ -30,7 +30,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Adds a grant for everybody, under a token of another fabric.
+    /// Adds a grant to everybody, under a token of another fabric.
     pub fn add_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
         debug_assert_eq!(token.0 & OURS, 0);
         let grant = Grant::new(region, None, rights, uses);
@@ -49,7 +49,7 @@ impl Grants {
         Some(Token(OURS | token.0))
     }
 
-    /// Whether the other fabric must be asked before this is used: whoever is first has it.
+    /// Whether the other fabric must be asked before this grant is used: the first of the two uses it.
     #[inline]
     pub fn is_shared_once(&self, token: u64) -> bool {
         token & OURS == 0 && self.others.get(&token).is_some_and(Grant::is_for_once)
@@ -70,12 +70,12 @@ impl Grants {
         }
     }
 
-    /// What may be sent to a peer before it asks: a grant that it alone may read, once.
+    /// The region that may be sent to a peer before it asks: of a grant that this peer alone may read, once.
     pub fn offerable(&self, token: Token, to: Peer) -> Option<Region> {
         self.get(token)?.offerable_to(to)
     }
 
-    /// The window that `caller` may read (or write) by a grant. Uses up a grant for one use.
+    /// The window that `caller` may read (or write) by a grant. Uses up a grant that is for one use.
     pub fn open(
         &mut self,
         token: Token,

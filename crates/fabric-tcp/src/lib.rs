@@ -1,50 +1,49 @@
-//! TCP fabric, for processes of several hosts: framed streams, authenticated, one connection for each pair, made on first
-//! use.
+//! Fabric between processes of several hosts: framed, authenticated streams, one connection for each pair,
+//! made on first use.
 //!
 //! ```text
 //!   Opening::new(config)   listens at every usable address       ─► card: host, addresses, ports
 //!   launcher               tells every rank the cards of all
-//!   Opening::join(cards)   a Fabric; waits for no other rank
+//!   Opening::join(cards)   a Fabric; does not wait for other ranks
 //!
 //!   try_send ─► ring ┐                                  ┌► Sink::message
 //!   signal ───► ring ├─► one connection of frames ──────┼► signals
-//!   get, put ─► bulk ┘   envelopes first, portals in    └► straight into the memory it is for
+//!   get, put ─► bulk ┘   envelopes first, portals in    └► straight into the target memory
 //!                        turn, chunk by chunk
 //! ```
 //!
 //! | file | what |
 //! |---|---|
 //! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
-//! | `opening`, `config` | an endpoint that listens and does not know yet where the others are |
-//! | `connect` | connector: how two ranks come to share a connection, and a new one when it breaks |
+//! | `opening`, `config` | the stage before: it listens and does not know where the others are |
+//! | `connect` | connector: makes one connection for two ranks, and the next one when it breaks |
 //! | `peers` | sessions by rank, and which peers are gone |
-//! | `directory` | members that are started later, with reused numbers of members that have ended |
-//! | `session` | the state shared with one peer across connections; its life, as one enum |
-//! | `outgoing`, `ring` | bytes to be sent, kept until the peer has processed them |
+//! | `directory` | members that are started later, with the numbers of members that have ended |
+//! | `session` | what is shared with one peer, whichever connection carries it; its life, as one enum |
+//! | `outgoing`, `ring` | frames to be sent, or kept until the peer has processed them |
 //! | `portal`, `grants` | bulk data: granted, asked for, or offered before that |
 //! | `link`, `sealed` | one connection: bytes in and out |
 //! | `wire` | frames, hello: bytes and their checks |
-//! | `loopback` | messages of a rank to itself |
-//! | `card` | addresses, as they are published |
-//! | `network`, `sockets` | requirements on the system: streams, a clock, readiness |
+//! | `loopback` | what a rank sends to itself |
+//! | `card` | addresses, as ranks publish them |
+//! | `network`, `sockets` | what it needs of the system: streams, a clock, readiness |
 //! | `bell` | sleeping, on one descriptor |
-//! | `watching` | when connections are watched for a sleeper, and when not |
-//! | `reaching` | whether connections are being made, for a thread that polls on behalf of a rank that makes no call |
+//! | `watching` | when connections are watched for a sleeper, and when they are not |
+//! | `reaching` | whether connections are being made, read on behalf of a rank that makes no call |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
-//! | `abroad` | the fabric of a job with processes of other jobs beside it |
-//! | `simulated` | tests: all of this over a network driven by a seed |
+//! | `abroad` | the fabric of a job extended by processes of other jobs |
+//! | `simulated` | tests: all of this over a network decided by a seed |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: no byte of a peer that has not proved the job's key is interpreted.
-//! A connection that breaks is made anew and loses and doubles nothing, if that succeeds
-//! within the set time; otherwise the peer is lost, with a sentence that says what was tried. A large
-//! transfer is copied on its way out and in only by the kernel and the cipher, unless it comes before it is
-//! asked for.
+//! Besides the contract of [`weft_fabric`]: no byte is interpreted from a sender that has not proved the job's
+//! key. A broken connection is replaced and loses and doubles nothing, if that succeeds within the set time;
+//! otherwise the peer is lost, with a sentence that says what was tried. Only the kernel and the cipher copy
+//! a large transfer on its way out or in, unless it arrives before it is asked for.
 //!
-//! # What is merely true today
-//! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes does not answer
-//! meanwhile, but its kernel does, so it does not count as dead. Without encryption, anyone who can change
-//! packets on the path can change the data (TCP's checksum is no protection against that).
+//! # What is true today, and not guaranteed
+//! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes answers nobody,
+//! but its kernel does, so it does not count as dead. Without encryption, an attacker who can change packets
+//! on the path can change the data (TCP's checksum does not protect against that).
 //!
 //! ```
 //! use weft_fabric::{Fabric, Peer, Posted};
@@ -103,7 +102,7 @@ mod tests {
         Tcp::group(count as u32, |_| ()).expect("loopback is there")
     ));
 
-    /// Two members on each host: the fabric of threads within, this one between.
+    /// Two members on each host: the fabric of threads within a host, this one between hosts.
     fn hosts_of_two(count: usize) -> Vec<Box<dyn weft_fabric::Fabric>> {
         let remote = Tcp::group(count as u32, |_| ()).expect("loopback is there");
         let mut locals = Vec::new();

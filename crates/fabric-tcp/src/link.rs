@@ -1,5 +1,5 @@
-//! Link: one authenticated connection. Bytes in and out, frames recognised, sealed if the job requests it. The layer
-//! above interprets frames; state that must survive a broken connection is not here.
+//! Link: one authenticated connection. It moves bytes in and out, recognises frames, and seals them if the
+//! job wants it. The layers above interpret the frames and keep what must survive a broken connection.
 //!
 //! ```text
 //!   plain    socket ──────────────────────────────► buffer ─► frames
@@ -19,17 +19,17 @@ use crate::sealed::Sealed;
 use crate::sockets::is_silence;
 use crate::wire::{CHUNK_HEAD, ChunkHead, FrameKind, HEADER, Header, Malformed, TransferKind};
 
-/// Bytes that are read at once: more than the longest message.
+/// Most bytes read at once: more than the longest message.
 const BUFFER: usize = 256 << 10;
 
 /// Where the bytes of a chunk go.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// Its transfer has ended here.
+    /// Dropped: its transfer has ended here.
     Nowhere,
-    /// Memory of whoever asked.
+    /// Memory of the asker.
     Lent(Region),
-    /// Memory of our own: [`Link::take_kept`].
+    /// Our own memory: [`Link::take_kept`].
     Kept,
 }
 
@@ -43,44 +43,44 @@ struct Landing {
     target: Target,
 }
 
-/// What a look at a connection found.
+/// The findings of a look at a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
     /// Nothing is there.
     Nothing,
-    /// Bytes came; `more`: perhaps there are others.
+    /// Bytes came.
     Some {
-        /// Whether the read was filled.
+        /// The read was filled: there may be more bytes.
         more: bool,
     },
     /// The other side has closed.
     Closed,
 }
 
-/// What stands next in the buffer.
+/// What comes next in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// No whole frame.
     Nothing,
     /// A whole frame: [`Link::body`], then [`Link::consume`].
     Frame(Header),
-    /// The beginning of a chunk of so many bytes: [`Link::land`].
+    /// The beginning of a chunk and its length in bytes: [`Link::land`].
     Chunk(Header, ChunkHead, usize),
     /// A chunk has arrived whole.
     Landed(ChunkHead, usize),
 }
 
-/// What broke a connection.
+/// The failure that broke a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// As the system says it.
+    /// The system's description.
     pub what: String,
     /// The other host has answered nothing for the set time.
     pub silent: bool,
 }
 
 impl Failure {
-    /// The other side is there and broke it, or we did.
+    /// A failure caused by the other side, which is there, or by us.
     pub fn of(what: &str) -> Self {
         Self {
             what: what.to_owned(),
@@ -98,11 +98,11 @@ impl From<&io::Error> for Failure {
     }
 }
 
-/// Whether the socket of a connection is among those that are watched.
+/// Whether the socket of a connection is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Watched {
     No,
-    /// As long as it waits for room to send.
+    /// Watched as long as it waits for room to send.
     ForRoom,
     Yes,
 }
@@ -111,10 +111,10 @@ enum Watched {
 pub struct Link<S> {
     /// The socket, which does not wait.
     socket: S,
-    /// Waits for room to send, and is watched for it.
+    /// It waits for room to send, and is watched for it.
     blocked: bool,
     watched: Watched,
-    /// Sending has failed. What came before that is read yet.
+    /// Sending has failed. What came before is still to be read.
     failed: Option<Failure>,
     /// Uncounted frames, before everything else.
     urgent: Vec<u8>,
@@ -145,7 +145,7 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Watches it as this, for reading and perhaps for room.
+    /// Watches it as `source`, for reading and perhaps for room to send.
     ///
     /// # Errors
     /// If the system refuses.
@@ -153,7 +153,7 @@ impl<S: Stream> Link<S> {
         bell.rewatch(&self.socket, source, room)
     }
 
-    /// Watches it again, for reading, if it is not.
+    /// Watches it again for reading, unless it is watched.
     ///
     /// # Errors
     /// If the system refuses.
@@ -165,7 +165,7 @@ impl<S: Stream> Link<S> {
         Ok(())
     }
 
-    /// Watches it no more, for reading.
+    /// Stops watching it for reading.
     pub fn leave(&mut self, bell: &impl Poller<S>) {
         self.watched = match (self.watched, self.blocked) {
             (Watched::Yes, true) => Watched::ForRoom,
@@ -188,7 +188,7 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// There is room again. False: it was not waited for.
+    /// There is room again. False: nobody waited for room.
     pub fn unblock(&mut self, bell: &impl Poller<S>, source: EventSource) -> bool {
         let waited = std::mem::take(&mut self.blocked);
         if waited && self.watched == Watched::ForRoom {
@@ -200,13 +200,13 @@ impl<S: Stream> Link<S> {
         waited
     }
 
-    /// Waits for room to send.
+    /// Whether it waits for room to send.
     #[inline]
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Sending makes sense: there may be room, and it has not failed.
+    /// Whether to try sending: there may be room, and sending has not failed.
     #[inline]
     pub fn can_send(&self) -> bool {
         !self.blocked && self.failed.is_none()
@@ -218,12 +218,12 @@ impl<S: Stream> Link<S> {
         self.can_send() && self.urgent.is_empty() && self.sealed.is_none()
     }
 
-    /// Sending has failed, which the next [`Self::read`] that finds nothing says.
+    /// Notes that sending has failed; the next [`Self::read`] that finds nothing returns this.
     pub fn fail(&mut self, error: &io::Error) {
         self.failed = Some(error.into());
     }
 
-    /// Sends as much of these as there is room for; `None`: no room.
+    /// Sends as much of these parts as there is room for; `None`: no room.
     ///
     /// # Errors
     /// The connection is broken.
@@ -232,7 +232,7 @@ impl<S: Stream> Link<S> {
         self.socket.send(parts)
     }
 
-    /// This uncounted frame goes before everything else.
+    /// Sets the uncounted frame that goes before everything else.
     pub fn set_urgent(&mut self, frame: Vec<u8>) {
         self.urgent = frame;
     }
@@ -248,9 +248,9 @@ impl<S: Stream> Link<S> {
         self.sealed.is_some()
     }
 
-    /// Whether a look finds something although nothing comes: a frame may stand in the buffer, or the rest
-    /// of a chunk whose beginning was the last thing that an earlier look handled, or a record that found no
-    /// room, or sending has failed.
+    /// Whether a look finds something although nothing arrives: a frame in the buffer, the rest of a chunk
+    /// whose beginning was the last thing that an earlier look handled, a record that found no room, or a
+    /// failed send.
     pub fn has_backlog(&self) -> bool {
         let sealed = self.sealed.as_ref();
         self.end > self.start
@@ -270,12 +270,13 @@ impl<S: Stream> Link<S> {
                 .map_or(true, |count| count == 0)
     }
 
-    /// Acknowledges what was read at once: the other side waits for that.
+    /// Acknowledges at once what was read: the other side waits for that.
     pub fn acknowledge(&self) {
         self.socket.acknowledge();
     }
 
-    /// What broke the connection, when it has nothing more to read: sending it, or the other side's end.
+    /// The failure that broke the connection, once nothing is left to read: a failed send, or the other
+    /// side's end.
     pub fn end(&mut self) -> Failure {
         let closed = || Failure::of("the connection was closed");
         self.failed.take().unwrap_or_else(closed)
@@ -310,8 +311,8 @@ impl<S: Stream> Link<S> {
             }) if self.start == self.end => target.prefix(remaining),
             _ => Region::EMPTY,
         };
-        // Behind the rest of a chunk stands a header, often of the next chunk, whose data are to land where
-        // they belong, too: not in the buffer.
+        // The rest of a chunk is followed by a header, often that of the next chunk, whose data shall also
+        // land where they belong, not in the buffer.
         let most = match direct.is_empty() {
             true => self.buffer.len(),
             false => self.end + HEADER + CHUNK_HEAD,
@@ -347,7 +348,7 @@ impl<S: Stream> Link<S> {
                 nothing => return Ok(nothing),
             };
         }
-        // While a chunk lands, into the memory that it is for; then one record, which may be the head of one.
+        // While a chunk lands: into its memory; then one record, which may be the head of one.
         while let Some(carried) = sealed.next_carries() {
             let direct = match &self.landing {
                 Some(Landing {
@@ -378,10 +379,10 @@ impl<S: Stream> Link<S> {
         })
     }
 
-    /// What stands next.
+    /// What comes next in the buffer.
     ///
     /// # Errors
-    /// It is no frame.
+    /// The bytes are not a frame.
     #[inline]
     pub fn next(&mut self) -> Result<Found, Malformed> {
         if self.landing.is_some() {
@@ -414,13 +415,13 @@ impl<S: Stream> Link<S> {
         &self.buffer[self.start + HEADER..][..header.length]
     }
 
-    /// Done with the frame that was found.
+    /// Removes the frame that was found.
     #[inline]
     pub fn consume(&mut self, header: &Header) {
         self.start += HEADER + header.length;
     }
 
-    /// Where the bytes of the chunk that was found go.
+    /// Sets where the bytes of the chunk that was found go.
     pub fn land(&mut self, head: ChunkHead, length: usize, target: Target) {
         debug_assert!(!matches!(target, Target::Lent(region) if region.len() != length));
         self.start += HEADER + CHUNK_HEAD;
@@ -463,7 +464,7 @@ impl<S: Stream> Link<S> {
         std::mem::take(&mut self.kept)
     }
 
-    /// What is arriving for this transfer goes nowhere from now on.
+    /// Drops, from now on, what arrives for this transfer.
     pub fn divert(&mut self, kind: TransferKind, transfer: u32) {
         if let Some(landing) = &mut self.landing
             && (landing.head.kind, landing.head.transfer) == (kind, transfer)
@@ -472,7 +473,7 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Sends the uncounted frames of a connection that is not chosen yet. True: all of them.
+    /// Sends the uncounted frames of a connection that is not chosen yet. True: all were sent.
     ///
     /// # Errors
     /// The connection is broken.
@@ -501,14 +502,14 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Seals what is lent for sending.
+    /// Seals lent memory for sending.
     pub fn seal_lent(&mut self, lent: Region) {
         if let Some(sealed) = &mut self.sealed {
             sealed.seal_lent(lent);
         }
     }
 
-    /// Sends what is sealed. True: all of it.
+    /// Sends what is sealed. True: all was sent.
     ///
     /// # Errors
     /// The connection is broken.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use weft_fabric::{Head, Peer, Posted, SharedBytes, SignalTable, Sink, SyncKey};
 
-/// Most that may wait.
+/// Most messages and signals that may wait.
 const LIMIT: usize = 256;
 
 enum Item {
@@ -12,7 +12,7 @@ enum Item {
     Signal(SyncKey),
 }
 
-/// What a rank has sent to itself.
+/// The messages that a rank has sent to itself.
 #[derive(Default)]
 pub struct Loopback {
     items: VecDeque<Item>,
@@ -37,7 +37,7 @@ impl Loopback {
         Posted::Done
     }
 
-    /// Hands out at most so many of those that wait now; answers how many.
+    /// Hands out at most `budget` of those that wait now; returns how many.
     #[inline]
     pub fn deliver(
         &mut self,

@@ -1,4 +1,4 @@
-//! Network: the system that an endpoint runs on. Streams of bytes, a clock, and which streams are ready.
+//! Network: the system that an endpoint runs on. byte streams, a clock, and which streams are ready.
 //! [`Kernel`] is the real one.
 //!
 //! ```text
@@ -6,9 +6,9 @@
 //!      └────► Poller          watch(stream, EventSource) … poll ─► Readiness { source, writable }
 //! ```
 //!
-//! The endpoint is generic over it, so that its whole protocol also runs over a simulated one, driven by a seed, without
-//! a branch in the path of a message. Nothing here names a type of one of them: a poll returns a [`Readiness`], errors
-//! are those of [`std::io`].
+//! The endpoint is generic over the network, so that its whole protocol also runs over a simulated one, which
+//! a seed decides, without a branch in the path of a message. Nothing here names a type of either: a poll
+//! yields a [`Readiness`], errors are those of [`std::io`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,16 +27,16 @@ use crate::sockets::{broken, fit, prepare, stream};
 
 /// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
 pub trait Stream: Send {
-    /// Sends as much of these as there is room for; `None`: no room.
+    /// Sends as much of these parts as there is room for; `None`: no room.
     ///
     /// # Errors
-    /// What the connection has come to.
+    /// The connection is broken.
     fn send(&self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>>;
 
     /// Reads what is there, first into lent memory. `Some(0)`: closed; `None`: nothing is there.
     ///
     /// # Errors
-    /// What the connection has come to.
+    /// The connection is broken.
     fn receive(&self, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// How many bytes of what was sent the other host has not acknowledged.
@@ -45,17 +45,16 @@ pub trait Stream: Send {
     /// If that is not known.
     fn unacknowledged(&self) -> io::Result<usize>;
 
-    /// Acknowledges what was received now, in place of with what is sent next, or some 40 ms later: the other side waits for
-    /// that.
+    /// Acknowledges now what was received, instead of with the next data or some 40 ms later: the other side waits for that.
     fn acknowledge(&self);
 
-    /// Fits the stream to the path that it runs on, which is known now.
+    /// Tunes the stream to its path, which is known now.
     fn fit(&self);
 
     /// Whether a call has been answered.
     ///
     /// # Errors
-    /// It will not be.
+    /// It will not be answered.
     fn is_connected(&self) -> io::Result<bool>;
 }
 
@@ -72,8 +71,8 @@ pub enum EventSource {
     Peer(u32),
 }
 
-/// A stream that is ready: something can be read, which may be its end, or there is room for which it was
-/// watched.
+/// A stream that is ready: something can be read, which may be its end, or there is room to send and it was
+/// watched for that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Readiness {
     /// Which stream.
@@ -90,13 +89,13 @@ pub trait Poller<S>: Bell {
     /// If the system refuses.
     fn watch(&self, stream: &S, source: EventSource, room: bool) -> io::Result<()>;
 
-    /// Watches it for something else.
+    /// Changes what it is watched for.
     ///
     /// # Errors
     /// If the system refuses.
     fn rewatch(&self, stream: &S, source: EventSource, room: bool) -> io::Result<()>;
 
-    /// Watches it no more. It stays open.
+    /// Stops watching it. It stays open.
     fn unwatch(&self, stream: &S);
 
     /// Reports the streams that are ready now, at most
@@ -106,26 +105,26 @@ pub trait Poller<S>: Bell {
     /// When the endpoint has something to do by itself, by [`Network::now`]; `u64::MAX`: never.
     fn set_due(&self, due: u64);
 
-    /// The next sleep is to be short: what is waited for makes nothing ready.
+    /// The next sleep is to be short: the awaited event makes nothing ready.
     fn hurry(&self);
 
     /// Whether somebody slept since this was last asked.
     fn slept(&self) -> bool;
 
-    /// Whether somebody was about to sleep since this was last asked. Who looks on behalf of a sleeper sees it: it is said before
-    /// that look.
+    /// Whether somebody was about to sleep since this was last asked. A look on behalf of a sleeper sees it: it is announced
+    /// before that look.
     fn take_prepared(&self) -> bool;
 
-    /// Whether somebody has said that it is about to sleep, and not that it is awake.
+    /// Whether somebody has announced a sleep and not yet woken.
     fn has_sleepers(&self) -> bool;
 
-    /// Connections to peers are under way, or none is any more.
+    /// Sets whether connections to peers are being made.
     fn set_reaching(&self, under_way: bool);
 
-    /// Connections that are under way are looked after.
+    /// Notes a look at the connections that are being made.
     fn note_reached_for(&self);
 
-    /// Not everything that comes makes something ready from now on: nobody sleeps. Or all does.
+    /// Sets whether some arrivals make nothing ready: then nobody sleeps.
     fn set_deaf(&self, deaf: bool);
 }
 
@@ -139,19 +138,19 @@ pub trait Network: Send {
     /// The time in nanoseconds. It never goes back.
     fn now(&self) -> u64;
 
-    /// Calls an address. The answer comes later: [`Stream::is_connected`].
+    /// Calls an address. The result comes later: [`Stream::is_connected`].
     ///
     /// # Errors
     /// It is known at once that nobody answers there.
     fn connect(&self, address: &SocketAddr, patience: Duration) -> io::Result<Self::Stream>;
 
-    /// Takes one who has called, and says from where.
+    /// Accepts a connection, and says from where.
     ///
     /// # Errors
-    /// Nobody was taken.
+    /// None was accepted.
     fn accept(&self, listener: &Self::Stream) -> Result<(Self::Stream, Source), NotAccepted>;
 
-    /// When so much time has passed.
+    /// The time after `time` has passed.
     fn after(&self, time: Duration) -> u64 {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.now().saturating_add(time)
@@ -178,7 +177,7 @@ impl Stream for OwnedFd {
     }
 
     fn acknowledge(&self) {
-        // Refused: the kernel acknowledges when it does.
+        // If refused, the kernel acknowledges in its own time.
         let _ = sockopt::set_tcp_quickack(self, true);
     }
 
@@ -188,7 +187,7 @@ impl Stream for OwnedFd {
 
     fn is_connected(&self) -> io::Result<bool> {
         sockopt::socket_error(self)??;
-        // Not connected yet, if it has no other side.
+        // Without a peer name it is not connected yet.
         Ok(rustix::net::getpeername(self).is_ok())
     }
 }

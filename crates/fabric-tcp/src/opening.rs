@@ -66,13 +66,13 @@ impl Opening {
         &self.card
     }
 
-    /// The key of the job, if it was not known when this began to listen. Nobody is let in before
+    /// Sets the key of the job, if it was not known when this began to listen. Nobody is let in before
     /// [`Self::join`].
     pub fn set_key(&mut self, key: Key) {
         self.config.key = key;
     }
 
-    /// Who this is of how many, if that was not known when this began to listen.
+    /// Sets the rank and the number of ranks, if they were not known when this began to listen.
     pub fn set_place(&mut self, me: u32, peers: u32) {
         (self.config.me, self.config.peers) = (me, peers);
     }
@@ -86,8 +86,8 @@ impl Opening {
         self.join_growing(cards, None)
     }
 
-    /// As [`join`](Self::join), in a job that grows: the directory tells where those are that are started later. Their cards
-    /// here are not looked at.
+    /// As [`join`](Self::join), in a job that grows: for members that are started later the directory is read, and their
+    /// cards here are ignored.
     ///
     /// # Errors
     /// As [`join`](Self::join).

@@ -1,5 +1,5 @@
-//! Outgoing frames of one peer: frames to be sent, frames kept until the peer has processed them, and what our frames
-//! acknowledge. Survives a broken connection.
+//! Outgoing frames of one peer: frames to be sent, frames kept until the peer has processed them, and what
+//! our frames acknowledge. They survive a broken connection.
 //!
 //! ```text
 //!   ring   frames of mailbox, sync and control, in order: before everything else
@@ -7,16 +7,16 @@
 //!   log    one entry for each counted frame that is not acknowledged, in the order of the wire
 //! ```
 //!
-//! A frame of the ring is in the log from when it is pushed, a chunk from when its first byte was
-//! sent; since a chunk begins only when all of the ring is sent, the log has the order of the wire.
+//! A frame of the ring enters the log when it is pushed, a chunk when its first byte is sent; since a chunk
+//! begins only when all of the ring is sent, the log has the order of the wire.
 //!
-//! After a new connection the peer says how many frames it has processed: these are removed from the log, the rest of the
-//! ring is sent again, and so are the remaining chunks. Chunks may then come in another order among frames of the ring,
-//! which nothing relies upon: they carry their position.
+//! On a new connection the peer says how many frames it has processed. The log is shortened by these, and the
+//! rest of the ring and of the chunks is sent again. Chunks may then come in another order among frames of
+//! the ring, which nobody relies on: they carry their place.
 //!
-//! The ring is the credit: a message finds room in it or is refused. Its contents are freed by acknowledgements, which
-//! the peer sends for what it has handed out. In the other direction each frame says how many frames of the peer were
-//! processed; if no frame is sent for [`ACKNOWLEDGE`] bytes, an acknowledgement is sent alone.
+//! The ring is the credit: a message finds room in it or is refused. Acknowledgements, which the peer sends
+//! for what it has handed out, free its room. In the other direction each frame says how many frames of the
+//! peer were processed; if no frame is sent for [`ACKNOWLEDGE`] bytes, an acknowledgement is sent alone.
 
 use std::collections::VecDeque;
 use std::io;
@@ -36,16 +36,17 @@ use crate::wire::{
 /// Bytes of the ring.
 pub const RING: usize = 1 << 20;
 
-/// Bytes of the peer's counted frames after which an acknowledgement is due, if nothing carries it before.
+/// Bytes of the peer's counted frames after which an acknowledgement is due, if no frame carries it earlier.
 pub const ACKNOWLEDGE: usize = RING / 4;
 
-/// What a chunk counts for that: its bytes take no room in the sender's ring, but it remembers the chunk.
+/// What a chunk counts towards that: its bytes take no room in the sender's ring, but the sender remembers
+/// the chunk.
 pub const CHUNK_UNACKED: usize = ACKNOWLEDGE / 16;
 
-/// Bytes of the ring that messages leave to control frames.
+/// Bytes of the ring that are reserved for control frames.
 const RESERVE: usize = 16 << 10;
 
-/// Most chunks that are handed over in one call.
+/// Most chunks handed over in one call.
 const TOGETHER: usize = 16;
 
 const _: () = assert!(2 + 2 + 2 * TOGETHER <= MOST_SLICES);
@@ -53,25 +54,25 @@ const _: () = assert!(2 + 2 + 2 * TOGETHER <= MOST_SLICES);
 /// One portal being sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Bulk {
-    /// The number of whoever asked or offered.
+    /// The number given by the side that asked or offered.
     pub transfer: u32,
     /// Answer to a get, our own put or our own offer.
     pub kind: TransferKind,
     /// The grant that it is read from, for a get.
     pub token: Option<Token>,
-    /// All of it.
+    /// The whole region.
     pub region: Region,
-    /// How much was begun.
+    /// Bytes whose sending has begun.
     pub at: usize,
 }
 
 impl Bulk {
     fn chunks_left(&self) -> usize {
-        // Also of nothing, one is sent.
+        // An empty portal has one chunk, too.
         (self.region.len() - self.at).div_ceil(CHUNK).max(1)
     }
 
-    /// The chunk of it that is sent after so many others.
+    /// The chunk of it that comes after `after` others.
     fn chunk(&self, after: usize) -> Option<Chunk> {
         if after >= self.chunks_left() {
             return None;
@@ -112,7 +113,7 @@ struct Current {
     at: usize,
 }
 
-/// Frames to one peer: to be sent, or sent and not acknowledged; and what they acknowledge.
+/// Frames to one peer: to be sent, or sent and not acknowledged; and the acknowledgements that they carry.
 pub struct Outgoing {
     ring: Ring,
     bulk: VecDeque<Bulk>,
@@ -122,7 +123,7 @@ pub struct Outgoing {
     acknowledged: u64,
     /// Control frames that found no room in the ring.
     waiting: VecDeque<(FrameKind, Vec<u8>)>,
-    /// Counted frames of the peer that were processed: each frame of ours says so.
+    /// The peer's counted frames that were processed: each of our frames carries this.
     processed: u64,
     /// Bytes of these that no message of ours has acknowledged.
     unacked_bytes: usize,
@@ -166,7 +167,7 @@ impl Chunk {
         }
     }
 
-    /// The region may not be read after this.
+    /// Copies what is left: the region may not be read after this.
     fn detach(&mut self) {
         if self.own.is_none() {
             let mut own = vec![0; self.region.len()];
@@ -192,22 +193,22 @@ impl Outgoing {
         }
     }
 
-    /// Whether a message (or a request) with a body of so many bytes has credit.
+    /// Whether a message (or a request) with a body of `body` bytes has credit.
     #[inline]
     pub fn has_room(&self, body: usize) -> bool {
         self.ring.free() >= HEADER + body + RESERVE && self.waiting.is_empty()
     }
 
-    /// Appends a counted frame of our own accord, which acknowledges what was processed; the body is given in
-    /// parts. The caller has asked for room.
+    /// Appends a counted frame of our own accord, which carries the acknowledgement; the body is given in
+    /// parts. The caller has checked for room.
     #[inline]
     pub fn post(&mut self, kind: FrameKind, parts: &[&[u8]]) {
         self.push(kind, parts);
         self.unacked_bytes = 0;
     }
 
-    /// As [`post`](Self::post) and [`pump`](Self::pump) where nothing else is to be sent: the bytes go from where they
-    /// are, and are copied into the ring while the peer has them already. `parts` are at most two.
+    /// Like [`post`](Self::post) and [`pump`](Self::pump) when nothing else is to be sent: the bytes are sent from
+    /// where they are, and copied into the ring once the connection has taken them. `parts` are at most two.
     ///
     /// # Errors
     /// The connection is broken; the frame is kept.
@@ -233,7 +234,7 @@ impl Outgoing {
         })
     }
 
-    /// The header of a frame that is sent next.
+    /// The header of a frame to be sent next.
     #[inline]
     fn header(&self, kind: FrameKind, parts: &[&[u8]]) -> Header {
         Header {
@@ -264,15 +265,15 @@ impl Outgoing {
         }
     }
 
-    /// A counted frame of the peer of so many bytes has come whole: it is acknowledged by what we send from now
-    /// on. What is sent while a chunk arrives does not acknowledge it yet.
+    /// A counted frame of the peer with this many bytes has arrived whole: frames that we send from now on
+    /// acknowledge it. Frames sent while a chunk arrives do not acknowledge it yet.
     #[inline]
     pub fn note_processed(&mut self, bytes: usize) {
         self.processed += 1;
         self.unacked_bytes += bytes;
     }
 
-    /// Counted frames of the peer that were processed.
+    /// The number of the peer's counted frames that were processed.
     pub fn processed(&self) -> u64 {
         self.processed
     }
@@ -299,7 +300,8 @@ impl Outgoing {
             .count()
     }
 
-    /// Counted frames that were begun in all: all of them, if [everything was handed over](Self::is_flushed).
+    /// The number of counted frames that were begun: all frames, if [everything was handed
+    /// over](Self::is_flushed).
     pub fn begun(&self) -> u64 {
         self.acknowledged + self.log.len() as u64
     }
@@ -320,7 +322,7 @@ impl Outgoing {
         self.unacked_bytes
     }
 
-    /// Whether the peer has said of everything that it has processed it.
+    /// Whether the peer has acknowledged everything.
     pub fn is_acknowledged(&self) -> bool {
         self.log.is_empty()
     }
@@ -334,18 +336,18 @@ impl Outgoing {
             && self.waiting.is_empty()
     }
 
-    /// The peer has processed so many counted frames in all.
+    /// Notes that the peer has processed this many counted frames in all.
     ///
     /// # Errors
-    /// That is less than it had said, or more than were sent.
+    /// That is less than it said before, or more than were sent.
     #[inline]
     pub fn acknowledge(&mut self, processed: u64) -> Result<(), Malformed> {
         if processed == self.acknowledged {
             return Ok(());
         }
         let most = self.acknowledged + self.log.len() as u64;
-        // An older number is possible: a frame that was made before another one was lost and is sent
-        // again carries the number of then.
+        // An older number is possible: a frame that was made before a lost one, and is sent again, carries
+        // the number of that time.
         if processed > most {
             return Err(Malformed);
         }
@@ -365,8 +367,9 @@ impl Outgoing {
         Ok(())
     }
 
-    /// There is a new connection, and the peer has processed so many frames of the ones before: all
-    /// that is left is to be sent again. In this order: the log is that of the old wire until then.
+    /// Starts on a new connection, on which the peer says that it has processed this many frames: everything
+    /// left is to be sent again. The order of the steps matters: until then the log is that of the old
+    /// connection.
     ///
     /// # Errors
     /// As for [`Self::acknowledge`].
@@ -391,7 +394,7 @@ impl Outgoing {
         (self.log, self.again) = (log, again);
     }
 
-    /// Forgets what is unsent of these portals and reads their memory no more; answers which they were.
+    /// Drops what is unsent of these portals and stops reading their memory; returns which they were.
     pub fn cancel(&mut self, matches: impl Fn(&Bulk) -> bool) -> Vec<(u32, TransferKind)> {
         let mut gone = Vec::new();
         self.bulk.retain(|bulk| {
@@ -404,7 +407,7 @@ impl Outgoing {
         gone
     }
 
-    /// The memory of this portal may not be read after this: what may have to be sent again is copied.
+    /// The memory of this portal may not be read after this: what may have to be resent is copied.
     pub fn detach(&mut self, kind: TransferKind, transfer: u32) {
         self.detach_those(|chunk| (chunk.head.kind, chunk.head.transfer) == (kind, transfer));
     }
@@ -429,7 +432,7 @@ impl Outgoing {
         }
     }
 
-    /// The chunks that come next, in turn: what is to be sent again, then one of each portal, and again.
+    /// The chunks that come next, in turn: chunks to be resent, then one of each portal, and again.
     fn upcoming(&self) -> impl Iterator<Item = Chunk> + '_ {
         let rounds = self.bulk.iter().map(Bulk::chunks_left).max().unwrap_or(0);
         let fresh = (0..rounds)
@@ -437,7 +440,7 @@ impl Outgoing {
         self.again.iter().cloned().chain(fresh)
     }
 
-    /// The next of [`Self::upcoming`] has begun.
+    /// Notes that the next chunk of [`Self::upcoming`] has begun.
     fn begin(&mut self, chunk: &Chunk) {
         if self.again.pop_front().is_none()
             && let Some(mut bulk) = self.bulk.pop_front()
@@ -450,8 +453,8 @@ impl Outgoing {
         self.log.push_back(Sent::Chunk(chunk.clone()));
     }
 
-    /// Sends what there is room for: what is urgent on this connection, and once both sides have agreed on it
-    /// (`live`) the rest.
+    /// Sends as much as there is room for: urgent frames of this connection, then, once both sides have
+    /// agreed on it (`live`), the rest.
     ///
     /// # Errors
     /// The connection is broken.
@@ -467,7 +470,7 @@ impl Outgoing {
                 return Ok(Pumped::Empty);
             }
             if self.current.is_none() && self.bulk.is_empty() && self.again.is_empty() {
-                // The path of nearly all messages.
+                // Nearly all messages take this path.
                 if self.ring.unsent() == 0 {
                     return Ok(Pumped::Empty);
                 }
@@ -486,8 +489,8 @@ impl Outgoing {
         }
     }
 
-    /// One call with the rest of a chunk, the ring, and the next chunks: the larger a write is, the quicker
-    /// the kernel is with it. False: no room.
+    /// One call with the rest of a chunk, the ring, and the next chunks: the kernel is faster with larger
+    /// writes. False: no room.
     fn pump_bulk<S: Stream>(&mut self, link: &mut Link<S>) -> io::Result<bool> {
         let next: Vec<_> = self
             .upcoming()
@@ -516,7 +519,7 @@ impl Outgoing {
         }
         let total: usize = parts[..count].iter().map(SendSlice::len).sum();
         let ring = first.len() + second.len();
-        // Also when the connection is broken, nothing has begun: it is to be sent by the next one.
+        // If the connection is broken, nothing has begun: the next connection sends it.
         let Some(mut sent) = link.send(&parts[..count])? else {
             return Ok(false);
         };
@@ -551,8 +554,8 @@ impl Outgoing {
         Ok(all)
     }
 
-    /// One call with the ring and a chunk: large enough for the kernel to be quick with it, small enough to stay in the
-    /// cache, and the peer opens it while the next one is sealed.
+    /// One call with the ring and a chunk: large enough to be fast in the kernel, small enough to stay in the cache;
+    /// and the peer opens it while the next one is sealed.
     fn pump_sealed<S: Stream>(&mut self, link: &mut Link<S>, live: bool) -> io::Result<Pumped> {
         loop {
             if !link.flush_sealed()? {
@@ -569,7 +572,7 @@ impl Outgoing {
                 }
                 let next = self.upcoming().next();
                 if let Some(chunk) = next {
-                    // Begun before it is sent: if the connection breaks meanwhile, it is sent again.
+                    // Begun before it is sent: if the connection breaks in between, it is resent.
                     self.begin(&chunk);
                     link.seal(&[&chunk.header(self.processed)]);
                     match chunk.rest(0) {

@@ -6,9 +6,8 @@
 //!      └──────────────────────────────────────────┴────────────────────┘
 //! ```
 //!
-//! A session lasts until its peer is lost: even a peer that has left in order has one, which refuses messages to it.
-//! Events without a caller, losses and transfers that ended with a peer, are kept until the next poll
-//! [reports](Peers::report) them.
+//! A session lasts until its peer is lost. A peer that has left in order keeps one, which refuses what is sent to
+//! it. Losses, and transfers that ended with a peer, are kept until the next look [reports](Peers::report) them.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::session::life::{Broke, Unreachable};
 use crate::session::{Post, Sent, Session};
 use crate::wire::{FrameKind, Malformed};
 
-/// What is known of one rank.
+/// The knowledge about one rank.
 enum Slot<S> {
     /// Nothing was ever exchanged.
     Unknown,
@@ -29,7 +28,7 @@ enum Slot<S> {
     Lost(String),
 }
 
-/// What has become of a member.
+/// An event of a member.
 enum Fate {
     /// It is lost, for this reason.
     Lost(String),
@@ -37,10 +36,11 @@ enum Fate {
     Succeeded,
 }
 
-/// What is shared with each peer.
+/// The state shared with each peer.
 pub struct Peers<N: Network> {
     slots: Vec<Slot<N::Stream>>,
-    /// Peers of whom something is known, in the order in which that began. There may be many more of whom nothing is.
+    /// Peers about which something is known, in the order in which that began. There may be many more about
+    /// which nothing is known.
     begun: Vec<u32>,
     /// Peers with a connection, for looking at them directly.
     connected: Vec<u32>,
@@ -51,12 +51,13 @@ pub struct Peers<N: Network> {
     ended: Vec<(Operation, Result<()>)>,
     /// Where the next round of [`Self::in_turn`] begins.
     turn: usize,
-    /// Things that happened although nothing was handed out.
+    /// Events that handed nothing to the sink.
     progressed: usize,
 }
 
 impl<N: Network> Peers<N> {
-    /// So many ranks, of whom nothing is known. The bell watches connections, and rings if a peer is lost.
+    /// `count` ranks, about which nothing is known. The bell watches connections, and is rung if a peer is
+    /// lost.
     pub fn new(count: u32, bell: Arc<N::Bell>) -> Self {
         Self {
             slots: (0..count).map(|_| Slot::Unknown).collect(),
@@ -93,7 +94,7 @@ impl<N: Network> Peers<N> {
         }
     }
 
-    /// Peers of whom something is known.
+    /// Peers about which something is known.
     #[inline]
     pub fn begun(&self) -> &[u32] {
         &self.begun
@@ -107,7 +108,7 @@ impl<N: Network> Peers<N> {
         })
     }
 
-    /// Whether there is such a peer and it is not lost.
+    /// Checks that the peer exists and is not lost.
     ///
     /// # Errors
     /// [`FabricError::NoSuchPeer`], [`FabricError::PeerLost`].
@@ -122,7 +123,7 @@ impl<N: Network> Peers<N> {
         }
     }
 
-    /// That there is no such peer.
+    /// The error for a peer that does not exist.
     #[cold]
     pub fn no_such(&self, peer: Peer) -> FabricError {
         FabricError::NoSuchPeer {
@@ -139,7 +140,7 @@ impl<N: Network> Peers<N> {
         }
     }
 
-    /// Whether a peer that has proved the key is let in: not if it has left, or is given up.
+    /// Whether to let in a peer that has proved the key: not if it has left, or is lost.
     pub fn admits(&self, peer: u32) -> bool {
         match self.slots.get(peer as usize) {
             Some(Slot::Known(session)) => !session.has_left(),
@@ -154,14 +155,13 @@ impl<N: Network> Peers<N> {
         &self.connected
     }
 
-    /// The peers with a connection, beginning with another one each time this is [asked anew](Self::next_turn):
-    /// the one at `step`.
+    /// The connected peer at `step` of a round; each [new round](Self::next_turn) begins with another one.
     #[inline]
     pub fn in_turn(&self, step: usize, count: usize) -> Option<u32> {
         self.connected.get((self.turn + step) % count).copied()
     }
 
-    /// The next round begins one further.
+    /// Makes the next round begin one peer further.
     #[inline]
     pub fn next_turn(&mut self) {
         self.turn = self.turn.wrapping_add(1);
@@ -173,7 +173,7 @@ impl<N: Network> Peers<N> {
         self.connected.iter().any(blocked)
     }
 
-    /// This rank takes a connection. False: it cannot be watched, and is broken.
+    /// Selects a connection. False: it cannot be watched, and is broken.
     #[must_use]
     pub fn select(&mut self, peer: u32, link: Box<Link<N::Stream>>, offer: Option<usize>) -> bool {
         let Some(session) = self.get_mut(peer) else {
@@ -183,10 +183,10 @@ impl<N: Network> Peers<N> {
         self.note_connected(peer)
     }
 
-    /// This rank goes on with a connection that the peer has taken. False: it cannot be watched, and is broken.
+    /// Resumes on a connection that the peer has selected. False: it cannot be watched, and is broken.
     ///
     /// # Errors
-    /// The peer says that it has processed what was never sent.
+    /// The peer claims to have processed what was never sent.
     pub fn resume(
         &mut self,
         peer: u32,
@@ -212,7 +212,7 @@ impl<N: Network> Peers<N> {
         watched
     }
 
-    /// Watches all connections again, or no more, for reading. True: the system has not refused.
+    /// Watches all connections for reading again, or stops watching. True: the system has not refused.
     pub fn set_watched(&mut self, watched: bool) -> bool {
         let bell = self.bell.clone();
         let mut all = true;
@@ -225,7 +225,7 @@ impl<N: Network> Peers<N> {
         all
     }
 
-    /// Lets go of the connection with a peer; the next one sends again what it carried.
+    /// Lets go of the connection with a peer; the next one resends what it carried.
     pub fn disconnect(&mut self, peer: u32) {
         self.connected.retain(|other| *other != peer);
         if let Some(session) = self.get_mut(peer) {
@@ -247,7 +247,7 @@ impl<N: Network> Peers<N> {
         broke
     }
 
-    /// Nobody can be reached where a peer was.
+    /// Nobody can be reached at a peer's address.
     pub fn unreachable(&mut self, peer: u32) -> Unreachable {
         let Some(session) = self.get_mut(peer) else {
             return Unreachable::Lost;
@@ -268,7 +268,7 @@ impl<N: Network> Peers<N> {
         }
     }
 
-    /// A peer is lost: what was under way with it ends, which the next look reports.
+    /// A peer is lost: what was under way with it ends, as the next look reports.
     pub fn lose(&mut self, peer: u32, reason: String) {
         let Some(slot) = self.slots.get_mut(peer as usize) else {
             return;
@@ -284,17 +284,17 @@ impl<N: Network> Peers<N> {
         *slot = Slot::Lost(reason.clone());
         self.fates.push((peer, Fate::Lost(reason)));
         self.progressed += 1;
-        // Whoever sleeps is to hear of it.
+        // Sleepers must learn of it.
         weft_fabric::Bell::ring(&*self.bell);
     }
 
-    /// Those with whom there is a session, and was never a connection that both sides have agreed on.
+    /// Peers with a session with which no connection was ever agreed on.
     pub fn unreached(&self) -> Vec<u32> {
         let never = |peer: &u32| self.get(*peer).is_some_and(|session| !session.was_live());
         self.begun.iter().copied().filter(never).collect()
     }
 
-    /// What was taken for a peer is given up, and nothing is known of it any more.
+    /// Drops what was taken for a peer, and forgets the peer.
     pub fn abandon(&mut self, peer: u32) {
         self.disconnect(peer);
         self.begun.retain(|other| *other != peer);
@@ -306,8 +306,8 @@ impl<N: Network> Peers<N> {
         }
     }
 
-    /// Another process has the number of a peer: what was under way with the one before ends, and nothing is known of
-    /// the new one. The next look reports it.
+    /// Another process has the number of a peer: what was under way with the process before ends, and nothing is
+    /// known about the new one. The next look reports it.
     pub fn succeed(&mut self, peer: u32) {
         self.disconnect(peer);
         self.begun.retain(|other| *other != peer);
@@ -324,7 +324,8 @@ impl<N: Network> Peers<N> {
         self.fates.push((peer, Fate::Succeeded));
     }
 
-    /// Appends a frame to a peer, if there is credit, and sends what there is room for. `None`: there is no session.
+    /// Appends a frame to a peer, if there is credit, and sends as much as there is room for. `None`: there
+    /// is no session.
     #[inline]
     pub fn post(&mut self, peer: u32, frame: (FrameKind, &[&[u8]])) -> Option<Post> {
         let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
@@ -337,7 +338,7 @@ impl<N: Network> Peers<N> {
         Some(post)
     }
 
-    /// Sends to a peer what there is room for.
+    /// Sends to a peer as much as there is room for.
     #[inline]
     pub fn pump(&mut self, peer: u32) -> Sent {
         let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
@@ -350,7 +351,7 @@ impl<N: Network> Peers<N> {
         sent
     }
 
-    /// There is room to send to a peer again. True: it was waited for, and the session is to be pumped.
+    /// There is room to send to a peer again. True: the session waited for it, and is to be pumped.
     #[must_use]
     pub fn unblock(&mut self, peer: u32) -> bool {
         let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
@@ -361,20 +362,21 @@ impl<N: Network> Peers<N> {
         waited
     }
 
-    /// A grant ends: nothing is read or written by it after this. True: the session with this peer is to be pumped.
+    /// Ends a grant: nothing is read or written by it after this. True: the session with this peer is to be
+    /// pumped.
     #[must_use]
     pub fn withdraw(&mut self, peer: u32, token: Token) -> bool {
         self.get_mut(peer)
             .is_some_and(|session| session.withdraw(token))
     }
 
-    /// Whether all that was taken for all of them is with their kernels, or need not be any more.
+    /// Whether the peers' kernels have everything that was taken for them, or need it no more.
     pub fn are_handed_over(&self) -> bool {
         let sessions = self.begun.iter().filter_map(|peer| self.get(*peer));
         sessions.into_iter().all(Session::is_handed_over)
     }
 
-    /// Asks those whose kernels have not acknowledged all that was sent to have it acknowledged, once.
+    /// Asks peers whose kernels have not acknowledged all that was sent for an acknowledgement, once.
     #[cold]
     pub fn ask_for_acknowledgements(&mut self) {
         for index in 0..self.begun.len() {
@@ -383,13 +385,13 @@ impl<N: Network> Peers<N> {
                 .get_mut(peer)
                 .is_some_and(Session::ask_for_acknowledgement)
             {
-                // It has a connection: nobody is to be dialled. What fails is told by the next look.
+                // It has a connection: nobody is to be dialled. The next look reports a failure.
                 let _ = self.pump(peer);
             }
         }
     }
 
-    /// What was exchanged with each of them; and whether nothing is to be sent, mended or reported.
+    /// The amount exchanged with each peer; and whether nothing is to be sent, mended or reported.
     pub fn traffic(&self) -> (Vec<LinkTraffic>, bool) {
         let sessions = self.begun.iter();
         let sessions = sessions.filter_map(|peer| Some((*peer, self.get(*peer)?)));
@@ -403,7 +405,7 @@ impl<N: Network> Peers<N> {
         (links, all_at_rest)
     }
 
-    /// Says what was found out outside of a look; answers how many things.
+    /// Reports what was found out outside of a look; returns how many events that were.
     #[inline]
     pub fn report(&mut self, sink: &mut dyn Sink, signals: &mut SignalTable) -> usize {
         if self.fates.is_empty() && self.ended.is_empty() {
@@ -432,13 +434,13 @@ impl<N: Network> Peers<N> {
         count
     }
 
-    /// Things that happened since this was last asked.
+    /// Events since the last call.
     #[inline]
     pub fn take_progress(&mut self) -> usize {
         std::mem::take(&mut self.progressed)
     }
 
-    /// Nothing is known of anybody any more, and nobody is told.
+    /// Forgets all peers, without a report.
     pub fn forget_all(&mut self) {
         self.slots.clear();
         self.begun.clear();
@@ -446,7 +448,7 @@ impl<N: Network> Peers<N> {
     }
 }
 
-/// What is told of a transfer with a peer that is gone.
+/// The report for a transfer with a peer that is gone.
 fn lost_with(peer: u32, reason: &str) -> impl Fn(Operation) -> (Operation, Result<()>) {
     move |operation| {
         let lost = FabricError::PeerLost {

@@ -11,12 +11,13 @@
 //! |---|---|
 //! | this file | the grants of this rank, and requests that wait for the other fabric to be asked |
 //! | [`transfers`] | gets and puts under way with one peer, in both directions |
-//! | [`offers`] | bytes that are sent to one peer before it asks, or by it |
+//! | [`offers`] | bytes that are sent before the receiver asks, to one peer or by it |
 //!
-//! # When memory is accessed
-//! The owner's memory while its grant is live: [`Transfers::withdraw`](transfers::Transfers::withdraw) ends all accesses
-//! to it, and copies what may have to be sent again. The asker's memory until `transfer_completed` is called: before
-//! that, what may have to be sent again is copied, too ([`Outgoing::detach`](crate::outgoing::Outgoing::detach)).
+//! # Whose memory is read or written when
+//! The owner's memory while its grant is live: [`Transfers::withdraw`](transfers::Transfers::withdraw) ends
+//! everything that touches it, and copies what may have to be resent. The asker's until `transfer_completed` is
+//! called: before that call, what may have to be resent is copied, too
+//! ([`Outgoing::detach`](crate::outgoing::Outgoing::detach)).
 
 pub(crate) mod offers;
 pub(crate) mod transfers;
@@ -26,15 +27,15 @@ use weft_fabric::{FabricError, Peer, Region, Result, Rights, Token, Uses};
 use crate::grants::Grants;
 use crate::wire::{Ask, Outcome};
 
-/// Memory that a request may read or write, or why not.
+/// Memory that a request may read or write, or why it may not.
 pub type Opened = std::result::Result<Region, Outcome>;
 
 /// A peer's request for a grant.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The asking peer.
     pub from: Peer,
-    /// For what.
+    /// The requested access.
     pub ask: Ask,
     /// Whether it is a put.
     pub writes: bool,
@@ -46,7 +47,7 @@ impl Request {
     }
 }
 
-/// The memory that this rank lends.
+/// The memory that this rank grants.
 #[derive(Default)]
 pub struct Portal {
     grants: Grants,
@@ -55,7 +56,7 @@ pub struct Portal {
 }
 
 impl Portal {
-    /// Lends memory; see [`Fabric::grant`](weft_fabric::Fabric::grant).
+    /// Grants memory; see [`Fabric::grant`](weft_fabric::Fabric::grant).
     ///
     /// # Errors
     /// [`FabricError::System`] if too many grants are live.
@@ -73,7 +74,7 @@ impl Portal {
             })
     }
 
-    /// Lends memory to everybody under a token of another fabric, whose highest bit is not set.
+    /// Grants memory to everybody under a token of another fabric, whose highest bit is not set.
     pub fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
         self.grants.add_as(token, region, rights, uses);
     }
@@ -83,7 +84,7 @@ impl Portal {
         self.grants.remove(token)
     }
 
-    /// What may be sent to a peer before it asks: a grant that it alone may read, once.
+    /// The region that may be sent to a peer before it asks: of a grant that this peer alone may read, once.
     pub fn offerable(&mut self, token: Token, to: Peer) -> Option<Region> {
         self.grants.offerable(token, to)
     }
@@ -91,7 +92,7 @@ impl Portal {
     /// A get or put of this rank from or into its own memory: done at once.
     ///
     /// # Errors
-    /// As the grant says.
+    /// An access that the grant does not permit is refused.
     pub fn copy_own(
         &mut self,
         me: Peer,
@@ -133,7 +134,8 @@ impl Portal {
         std::mem::take(&mut self.deferred)
     }
 
-    /// The other fabric was asked whether it has served the grant of a deferred request: `live` if not.
+    /// Opens a deferred request, after the other fabric was asked whether it has served the grant: `live` if
+    /// it has not.
     pub fn open_deferred(&mut self, request: &Request, live: bool) -> Opened {
         if live {
             return self.look_up(request);
@@ -150,7 +152,7 @@ impl Portal {
 }
 
 impl Outcome {
-    /// What the asker is told of a request that was refused.
+    /// The answer to the asker of a request that was refused.
     #[must_use]
     pub fn error(self, peer: Peer, offset: u64, length: u64) -> FabricError {
         match self {

@@ -1,5 +1,5 @@
-//! Reaching: a word that says whether this member is making connections, and whether a thread polls for them; for the
-//! thread that polls on behalf of a member that makes no call.
+//! Reaching: a word that says whether this member is making connections, and whether anybody attends to them. It is read on behalf of a
+//! member that makes no call.
 //!
 //! ```text
 //!   NOBODY ── begins: whoever waits for that is called ──► ALONE ◄── asked ── LOOKED
@@ -7,9 +7,9 @@
 //!     └───────────────────────── all have come to an end ──────────────────────┘
 //! ```
 //!
-//! *Writers:* the holder of the endpoint; only `LOOKED` to `ALONE` is written by the asker, with a compare-and-swap, so
-//! that it never restores a state that has ended. All of it is a hint for when to poll, and orders nothing (Relaxed); the
-//! lock of the layer above protects what is polled.
+//! *Who writes:* the holder of the endpoint, except for `LOOKED` to `ALONE`, which the asker writes by a compare-and-swap, so that
+//! it never brings back what has ended. The word is only a hint for when to look, and orders nothing (Relaxed); the lock of the
+//! layer above protects what is looked at.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -35,12 +35,12 @@ impl fmt::Debug for ReachingWord {
 }
 
 impl ReachingWord {
-    /// Who is called when the first of some connections begins. The first one that says so stays.
+    /// Sets the function to call when the first of some connections begins. The first one that is set stays.
     pub fn when_it_begins(&self, call: Box<dyn Fn() + Send + Sync>) {
         let _ = self.begins.set(call);
     }
 
-    /// Connections are under way, or none is any more. For who has the endpoint.
+    /// Sets whether connections are being made. For the holder of the endpoint.
     pub fn set(&self, under_way: bool) {
         let known = self.state.load(Ordering::Relaxed) != NOBODY;
         if under_way == known {
@@ -53,7 +53,7 @@ impl ReachingWord {
         }
     }
 
-    /// Who has the endpoint looks.
+    /// Notes that the holder of the endpoint looks.
     #[inline]
     pub fn note_look(&self) {
         if self.state.load(Ordering::Relaxed) == ALONE {
@@ -61,14 +61,14 @@ impl ReachingWord {
         }
     }
 
-    /// What there is to be said. `sleeps`: somebody sleeps for what comes, or is about to.
+    /// The present state. `sleeps`: somebody sleeps until something arrives, or is about to.
     pub fn ask(&self, sleeps: bool) -> Reaching {
         let (was, ordering) = (self.state.load(Ordering::Relaxed), Ordering::Relaxed);
         match was {
             NOBODY => Reaching::Nobody,
             ALONE if !sleeps => Reaching::LeftAlone,
             _ => {
-                // It may have ended by now, which stays so.
+                // It may have ended by now; then that stays.
                 let _ = self
                     .state
                     .compare_exchange(LOOKED, ALONE, ordering, ordering);

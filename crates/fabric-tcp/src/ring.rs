@@ -1,12 +1,12 @@
-//! Ring of bytes: frames that are not acknowledged yet, filled at one end, sent from the middle, freed at the other end
-//! when the peer has processed them.
+//! Ring of bytes: frames that are not acknowledged yet. It is filled at one end, sent from the middle, and
+//! freed at the other end when the peer has processed them.
 //!
 //! ```text
 //!   start ≤ sent ≤ end ≤ start + capacity       counts since it was last empty, place = count mod capacity
 //!   └ kept for sending again ┘└ to be sent ┘
 //! ```
 //!
-//! An empty ring begins again at its first byte, which is in the cache: a ping-pong uses no other.
+//! An empty ring begins anew at its first byte, which is in the cache: a ping-pong uses no other memory.
 
 /// The ring of one peer.
 pub struct Ring {
@@ -45,7 +45,7 @@ impl Ring {
         count as usize & (self.bytes.len() - 1)
     }
 
-    /// Appends; the caller has looked at [`Self::free`].
+    /// Appends; the caller has checked [`Self::free`].
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.free());
@@ -56,7 +56,7 @@ impl Ring {
         self.end += bytes.len() as u64;
     }
 
-    /// What is to be sent, in one or two pieces.
+    /// The bytes to be sent, in one or two pieces.
     #[inline]
     pub fn pieces(&self) -> (&[u8], &[u8]) {
         let (place, length) = (self.place(self.sent), self.unsent());
@@ -67,14 +67,14 @@ impl Ring {
         )
     }
 
-    /// So many bytes were sent.
+    /// Notes that `count` bytes were sent.
     #[inline]
     pub fn advance(&mut self, count: usize) {
         debug_assert!(count <= self.unsent());
         self.sent += count as u64;
     }
 
-    /// The oldest `count` bytes are not needed any more.
+    /// The oldest `count` bytes are no longer needed.
     #[inline]
     pub fn release(&mut self, count: usize) {
         self.start += count as u64;
@@ -85,7 +85,7 @@ impl Ring {
         }
     }
 
-    /// All that is kept is to be sent again.
+    /// Marks everything that is kept to be sent again.
     pub fn rewind(&mut self) {
         self.sent = self.start;
     }

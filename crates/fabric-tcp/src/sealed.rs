@@ -28,15 +28,15 @@ pub struct Sealed {
     raw: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Sealed bytes that are to be sent: those of `out` from `at` to `filled`. What is behind is not cleared,
-    /// which would take as long as to copy.
+    /// Sealed bytes to be sent: those of `out` from `at` to `filled`. The space behind is not cleared, which
+    /// would take as long as copying.
     out: Vec<u8>,
     at: usize,
     filled: usize,
 }
 
 impl Sealed {
-    /// With the keys that the handshake has ended with.
+    /// With the keys that the handshake has agreed on.
     pub fn new(channel: Channel) -> Self {
         Self {
             sealer: channel.sealer,
@@ -60,7 +60,7 @@ impl Sealed {
         self.at == self.filled
     }
 
-    /// Where the next record stands in `raw`, without the length before it, if it has come whole.
+    /// The place of the next record in `raw`, without the length before it, if it has arrived whole.
     fn whole(&self) -> Option<Range<usize>> {
         let (length, rest) = self.raw[self.start..self.end].split_first_chunk::<LENGTH>()?;
         let length = usize::from(u16::from_be_bytes(*length));
@@ -68,7 +68,7 @@ impl Sealed {
         (length <= rest.len()).then_some(begin..begin + length)
     }
 
-    /// How many bytes the next record carries; `None`: it has not come whole.
+    /// How many bytes the next record carries; `None`: it has not arrived whole.
     pub fn next_carries(&self) -> Option<usize> {
         self.whole().map(|record| record.len().saturating_sub(TAG))
     }
@@ -92,11 +92,11 @@ impl Sealed {
         }
     }
 
-    /// Opens the next record: its first bytes into what is lent, the others into `rest`. Both hold together what
-    /// [it carries](Self::next_carries).
+    /// Opens the next record: its first bytes into lent memory, the others into `rest`. Together both have room
+    /// for what [it carries](Self::next_carries).
     ///
     /// # Errors
-    /// Its bytes were changed. What was written then means nothing.
+    /// Its bytes were changed. What was written is then meaningless.
     pub fn open(&mut self, lent: Region, rest: &mut [u8]) -> io::Result<()> {
         let Some(record) = self.whole() else {
             return Ok(());
@@ -117,7 +117,7 @@ impl Sealed {
         opened.map_err(|broken: Broken| io::Error::new(io::ErrorKind::InvalidData, broken))
     }
 
-    /// Room for so many bytes behind what is to be sent.
+    /// Makes room for `bytes` bytes after those to be sent.
     fn room(&mut self, bytes: usize) -> Range<usize> {
         let room = self.filled..self.filled + bytes;
         if self.out.len() < room.end {
@@ -133,7 +133,7 @@ impl Sealed {
         self.sealer.seal_into(parts, &mut self.out[room]);
     }
 
-    /// Seals what is lent for sending.
+    /// Seals lent memory for sending.
     pub fn seal_lent(&mut self, lent: Region) {
         let mut done = 0;
         while let Some(piece) = lent.part(done, (lent.len() - done).min(RECORD))
@@ -145,7 +145,7 @@ impl Sealed {
         }
     }
 
-    /// Sends what is sealed. True: all of it.
+    /// Sends what is sealed. True: all was sent.
     ///
     /// # Errors
     /// The connection is broken.

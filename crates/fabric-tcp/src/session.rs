@@ -7,9 +7,9 @@
 //!           ── goodbyes    who has said that it may end, and nothing since
 //! ```
 //!
-//! Frames of the peer are read and interpreted here ([`Session::receive`]), in the order in which they were sent; the
-//! bytes of messages are handed out where they arrived. What a session cannot do by itself it returns: that the peer is
-//! to be [dialled](Post::Absent), that its connection [has ended](Ended).
+//! A session reads and interprets the peer's frames ([`Session::receive`]), in the order in which they were
+//! sent, and hands out the bytes of messages where they arrived. What a session cannot do by itself is in its
+//! results: the peer is to be [dialled](Post::Absent), its connection [has ended](Ended).
 
 pub mod life;
 
@@ -27,7 +27,7 @@ use crate::portal::{Opened, Portal, Request};
 use crate::wire::{self, Ask, End, FrameKind, HEADER, Header, Malformed, Offer};
 use life::{Broke, Circumstances, Confirmed, Life, Unreachable};
 
-/// What is shared with one peer.
+/// The state shared with one peer.
 pub struct Session<S> {
     life: Life<S>,
     /// Number of the connection that was last used; 0: none yet.
@@ -40,37 +40,37 @@ pub struct Session<S> {
     transfers: Transfers,
     /// The peer has said goodbye, and nothing since.
     goodbye_received: bool,
-    /// We have, and nothing since.
+    /// We have said goodbye, and nothing since.
     goodbye_sent: bool,
     /// How many frames had been begun when the peer was last asked to have its kernel acknowledge them.
     asked: u64,
 }
 
-/// What became of a frame that was posted.
+/// The outcome of posting a frame.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Post {
     /// It was taken, and what there is room for was sent.
     Taken(Sent),
-    /// Only what is under way already has room: retry.
+    /// There is no room: retry.
     Full,
     /// The connection has ended after the peer's goodbye: the peer is to be dialled, or has left.
     Absent,
 }
 
-/// What a pump has come to.
+/// The result of a pump.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
-    /// What there is room for was sent.
+    /// As much as there is room for was sent.
     Done,
-    /// Sending has failed, which the next look finds.
+    /// Sending has failed, as the next look finds.
     Failed,
     /// Something is to be sent, and there is no connection.
     Unconnected,
 }
 
-/// Whom the frames of a peer are for.
+/// The receiver of a peer's frames.
 pub struct Receiving<'a> {
     /// The peer.
     pub from: Peer,
@@ -81,14 +81,14 @@ pub struct Receiving<'a> {
     pub sink: &'a mut dyn Sink,
 }
 
-/// How much a look at a session has found.
+/// The findings of a look at a session.
 #[must_use]
 pub struct Received {
-    /// Frames.
+    /// The number of frames.
     pub found: usize,
     /// Whether answers are to be sent.
     pub answers: bool,
-    /// Why the connection, or the peer, is at its end.
+    /// Why the connection, or the peer, has ended.
     pub ended: Option<Ended>,
 }
 
@@ -97,27 +97,28 @@ pub struct Received {
 pub enum Ended {
     /// It has broken.
     Broke(Failure),
-    /// The peer does not keep to the protocol: it is lost.
+    /// The peer violated the protocol: it is lost.
     Misbehaved(String),
 }
 
-/// What follows a frame.
+/// How to go on after a frame.
 enum Next {
-    /// The next one.
+    /// With the next frame.
     More,
-    /// A later look: the other fabric must be asked first, or whoever was told of an offer may take it.
+    /// In a later look: the other fabric must be asked first, or the layer above, told of an offer, may take
+    /// it.
     Later,
 }
 
-/// From this size on a frame goes straight from the memory of whoever posts it, by a call with several slices.
+/// From this size on a frame goes straight from the poster's memory, by a call with several slices.
 const THROUGH: usize = 512;
 
-/// What is said of a peer that sends other bytes.
+/// The report about a peer that sends other bytes.
 pub const MALFORMED: &str =
     "it sent bytes that are no frame, or a frame that does not fit what was asked";
 
 impl<S: Stream> Session<S> {
-    /// Nothing is shared yet.
+    /// A session in which nothing is shared yet.
     pub fn new() -> Self {
         Self {
             life: Life::Unconnected,
@@ -175,7 +176,8 @@ impl<S: Stream> Session<S> {
         self.life.link().is_some_and(Link::is_blocked)
     }
 
-    /// Appends a frame of our own accord, if there is credit, and sends what there is room for. It takes a goodbye back.
+    /// Appends a frame of our own accord, if there is credit, and sends as much as there is room for. This
+    /// takes a goodbye back.
     #[inline]
     pub fn post(
         &mut self,
@@ -203,7 +205,7 @@ impl<S: Stream> Session<S> {
         Post::Taken(self.pump(bell, peer))
     }
 
-    /// Asks for a transfer. The answer is that of the fabric if the request was taken.
+    /// Asks for a transfer. `Ok` is the fabric's result for a request that was taken.
     pub fn ask(&mut self, asking: Asking) -> Result<Posted, Post> {
         if !self.transfers.has_room(&self.out) {
             return Err(Post::Full);
@@ -218,13 +220,13 @@ impl<S: Stream> Session<S> {
     /// Answers a request of the peer.
     ///
     /// # Errors
-    /// It has too many under way.
+    /// It has too many transfers under way.
     pub fn serve(&mut self, ask: Ask, writes: bool, opened: Opened) -> Result<(), Malformed> {
         self.transfers.serve(&mut self.out, ask, writes, opened)
     }
 
-    /// Says goodbye, if anything was ever said, or is to be, and no goodbye since. True: the session is to be
-    /// pumped. Who is away is told if it comes back.
+    /// Says goodbye, if anything was ever sent or is to be, and no goodbye since. True: the session is to be
+    /// pumped. A peer that is away is told if it comes back.
     pub fn say_goodbye(&mut self) -> bool {
         let spoken = self.generation > 0 || self.is_needed();
         if !spoken || self.life.has_left() || self.goodbye_sent {
@@ -235,12 +237,12 @@ impl<S: Stream> Session<S> {
         self.life.is_present()
     }
 
-    /// Sends no more of what the peer has asked for: our memory ends with us.
+    /// Stops sending what the peer has asked for: our memory ends with us.
     pub fn stop_serving(&mut self) {
         self.out.cancel(|_| true);
     }
 
-    /// Lets go of the connection; the next one sends again what it carried.
+    /// Lets go of the connection; the next one resends what it carried.
     pub fn disconnect(&mut self) {
         self.life.disconnect();
     }
@@ -255,23 +257,23 @@ impl<S: Stream> Session<S> {
         self.life.broke(peer)
     }
 
-    /// Nobody can be reached where the peer was.
+    /// Nobody can be reached at the peer's address.
     pub fn unreachable(&mut self) -> Unreachable {
         self.life.unreachable(self.goodbye_received)
     }
 
-    /// The peer has left: what was taken for it is given up. The operations of ours that were under way.
+    /// The peer has left: what was taken for it is dropped. Returns our operations that were under way.
     pub fn leave(&mut self) -> impl Iterator<Item = Operation> + use<S> {
         self.out = Outgoing::new();
         self.abandon()
     }
 
-    /// The operations of ours that were under way and come to nothing.
+    /// Returns our operations that were under way, which have failed.
     pub fn abandon(&mut self) -> impl Iterator<Item = Operation> + use<S> {
         self.transfers.abandon()
     }
 
-    /// Takes a connection: the next of the pair. Its other side is told first of all.
+    /// Selects a connection, the next of the pair. The other side is told before anything else.
     pub fn select(&mut self, mut link: Box<Link<S>>, offer: Option<usize>) {
         self.generation += 1;
         self.agreed = offer.or(self.agreed);
@@ -279,10 +281,10 @@ impl<S: Stream> Session<S> {
         self.life.select(link);
     }
 
-    /// Goes on with the connection that the decider has taken, which says that it has processed so many frames.
+    /// Goes on with the connection that the decider has taken, which says how many frames it has processed.
     ///
     /// # Errors
-    /// So many were never sent; the connection is let go of.
+    /// That many were never sent; the connection is dropped.
     pub fn resume(
         &mut self,
         mut link: Box<Link<S>>,
@@ -314,7 +316,7 @@ impl<S: Stream> Session<S> {
         }
     }
 
-    /// Watches the connection again, or no more, for reading.
+    /// Watches the connection for reading again, or stops watching.
     ///
     /// # Errors
     /// If the system refuses.
@@ -334,7 +336,7 @@ impl<S: Stream> Session<S> {
         }
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     #[inline]
     pub fn pump(&mut self, bell: &impl Poller<S>, peer: u32) -> Sent {
         let (link, live) = match &mut self.life {
@@ -354,33 +356,33 @@ impl<S: Stream> Session<S> {
         settle(link, pumped, bell, peer)
     }
 
-    /// There is room to send again. True: it was waited for, and the session is to be pumped.
+    /// There is room to send again. True: the session waited for it, and is to be pumped.
     pub fn unblock(&mut self, bell: &impl Poller<S>, peer: u32) -> bool {
         self.life
             .link_mut()
             .is_some_and(|link| link.unblock(bell, EventSource::Peer(peer)))
     }
 
-    /// Whether a look finds something although nothing comes.
+    /// Whether a look finds something although nothing arrives.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.life.link().is_some_and(Link::has_backlog)
     }
 
-    /// Whether all that was taken for this peer is with its kernel, or need not be any more.
+    /// Whether the peer's kernel has everything that was taken for it, or needs it no more.
     pub fn is_handed_over(&self) -> bool {
         match &self.life {
             Life::Away | Life::Left => true,
             Life::Live(link) => self.out.is_flushed() && link.is_delivered(),
-            // What the last connection carried may be lost; who has said goodbye may have ended.
+            // Bytes on the last connection may be lost; a peer that has said goodbye may have ended.
             Life::Unconnected | Life::Selected(_) => {
                 self.goodbye_received || self.out.is_flushed() && self.out.is_acknowledged()
             }
         }
     }
 
-    /// Asks, once for what was sent so far, that its kernel acknowledges it: it may keep that back for 40 ms, to send it with
-    /// something else. True: the session is to be pumped. A goodbye asks for itself.
+    /// Asks the peer's kernel, once for what was sent so far, to acknowledge it: the kernel may delay that for 40 ms, to send
+    /// it with something else. True: the session is to be pumped. A goodbye includes this request.
     pub fn ask_for_acknowledgement(&mut self) -> bool {
         let Life::Live(link) = &self.life else {
             return false;
@@ -394,7 +396,7 @@ impl<S: Stream> Session<S> {
         true
     }
 
-    /// What was exchanged with this peer. It survives a broken connection, as the frames do.
+    /// The amount exchanged with this peer. The counts survive a broken connection, as the frames do.
     pub fn traffic(&self, peer: Peer) -> LinkTraffic {
         LinkTraffic {
             peer,
@@ -404,7 +406,7 @@ impl<S: Stream> Session<S> {
         }
     }
 
-    /// Whether all frames were handed to a connection that both sides use, or there are none and there is no connection to
+    /// Whether all frames were handed to a connection that both sides use, or there are no frames and no connection is to
     /// be made.
     pub fn is_at_rest(&self) -> bool {
         match &self.life {
@@ -415,8 +417,8 @@ impl<S: Stream> Session<S> {
         }
     }
 
-    /// Puts a grant on offer, if it is not too long and the connection has time for it. As any post, it takes a
-    /// goodbye back.
+    /// Puts a grant on offer, if it is not too long and the connection has nothing else to send. Like any post,
+    /// this takes a goodbye back.
     pub fn offer(&mut self, token: Token, region: Region) {
         if self.is_live()
             && self.out.is_flushed()
@@ -426,8 +428,8 @@ impl<S: Stream> Session<S> {
         }
     }
 
-    /// A grant ends: nothing is read or written by it after this. True: the session is to be pumped, since the
-    /// peer is told.
+    /// Ends a grant: nothing is read or written by it after this. True: the session is to be pumped, to tell
+    /// the peer.
     pub fn withdraw(&mut self, token: Token) -> bool {
         let link = self.life.link_mut();
         self.transfers.withdraw(token, link, &mut self.out)
@@ -519,10 +521,10 @@ impl<S: Stream> Session<S> {
         match header.kind {
             FrameKind::Goodbye => {
                 self.goodbye_received = true;
-                // Who ends waits until what it has sent is acknowledged.
+                // A process that ends waits until its frames are acknowledged.
                 link.acknowledge();
             }
-            // Answers, which a rank gives also after its goodbye.
+            // A rank sends these answers even after its goodbye.
             FrameKind::Acknowledge | FrameKind::End => {}
             FrameKind::Flush => link.acknowledge(),
             _ => self.goodbye_received = false,
@@ -565,8 +567,8 @@ impl<S: Stream> Session<S> {
         Ok(next)
     }
 
-    /// An uncounted frame on a connection that was taken. The decider is answered: the other side goes on with
-    /// the connection. Nothing else is to be said there.
+    /// Handles an uncounted frame on a connection that was taken: the answer to the decider, by which the
+    /// other side goes on with the connection. No other is allowed there.
     fn confirm(
         &mut self,
         header: &Header,
@@ -588,7 +590,7 @@ impl<S: Stream> Session<S> {
     }
 }
 
-/// Takes note of what sending over a connection has come to.
+/// Records the result of sending over a connection.
 #[inline]
 fn settle<S: Stream>(
     link: &mut Link<S>,
@@ -600,7 +602,8 @@ fn settle<S: Stream>(
         Ok(Pumped::Empty) => {}
         Ok(Pumped::Full) => link.block(bell, EventSource::Peer(peer)),
         Err(error) => {
-            // What the peer said before it went is there yet, and may be a goodbye: the next look reads it.
+            // The bytes that the peer sent before it went are still there, perhaps a goodbye: the next look
+            // reads it.
             link.fail(&error);
             return Sent::Failed;
         }
@@ -617,7 +620,7 @@ fn accept(out: &mut Outgoing, header: &Header, live: bool) -> Result<(), Malform
     out.acknowledge(header.processed)
 }
 
-/// What the tests look at.
+/// Values that the tests check.
 #[cfg(test)]
 #[derive(Debug)]
 #[allow(dead_code, reason = "all is shown when a test fails")]
@@ -640,7 +643,7 @@ pub struct Inspection {
 
 #[cfg(test)]
 impl<S: Stream> Session<S> {
-    /// What it has come to.
+    /// The state of the session.
     pub fn inspect(&self) -> Inspection {
         Inspection {
             generation: self.generation,

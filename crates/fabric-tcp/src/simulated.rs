@@ -1,5 +1,5 @@
-//! Simulated network: the whole protocol over a network that a seed decides. What is tested is the endpoint as it
-//! runs, from the dial to the goodbye.
+//! Simulated network: the whole protocol over a network that a seed decides. The tests run the real endpoint,
+//! from the dial to the goodbye.
 //!
 //! ```text
 //!   explore     many plays, one for each seed; the shortest that fails
@@ -19,16 +19,16 @@
 //! ```
 //!
 //! # What is replaced
-//! The kernel and the wire alone: streams, listening, the events of the descriptor, the clock. Real are the
-//! connector with its handshakes, the records of encryption, selection, acknowledging, resending and portals.
-//! Simulated streams do what TCP does, not how: bytes arrive in order or not at all; those that were handed over
-//! and not delivered are lost with the connection; what has been delivered can be read also after a reset; a side
-//! may learn late that its connection is gone; what the other host has not got counts as unacknowledged, and what it
-//! has got for a while as well.
+//! Only the kernel and the wire: streams, listening, the events of the descriptor, the clock. The connector with its
+//! handshakes, the records of encryption, selection, acknowledging, resending and portals are real. Simulated
+//! streams do what TCP does, but not how: bytes arrive in order or not at all; bytes that were handed over and not
+//! delivered are lost with the connection; delivered bytes can be read even after a reset; a side may learn late
+//! that its connection is gone; what the other host has not received counts as unacknowledged, and so, for a while,
+//! does what it has received.
 //!
 //! # A failure
-//! names its seed, is made as short as it goes, and shows what happened. It is played again by
-//! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
+//! names its seed, is shortened as far as possible, and shows what happened. Play it again by `WEFT_SEED=…
+//! cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
 
 mod access;
 mod action;
@@ -58,21 +58,21 @@ use weft_sys::socket::{NotAccepted, SendSlice};
 use crate::network::{EventSource, Network, Poller, Readiness, Stream};
 use world::{Id, World};
 
-/// The world, as one rank sees it.
+/// The world, as seen by one rank.
 #[derive(Clone)]
 struct Simulated {
     world: Arc<Mutex<World>>,
     node: usize,
 }
 
-/// An end of a simulated connection, or what listens for them.
+/// An end of a simulated connection, or a listener.
 struct SimulatedStream {
     world: Arc<Mutex<World>>,
     id: Id,
 }
 
 fn locked(world: &Mutex<World>) -> MutexGuard<'_, World> {
-    // A test that fails leaves it poisoned, and its endpoints are dropped yet.
+    // A failing test leaves it poisoned, and its endpoints are still to be dropped.
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -104,7 +104,7 @@ impl Stream for SimulatedStream {
         locked(&self.world).acknowledge(self.id);
     }
 
-    /// Buffers are as the seed says.
+    /// The seed decides the buffers.
     fn fit(&self) {}
 
     fn is_connected(&self) -> io::Result<bool> {
@@ -163,7 +163,7 @@ impl Poller<SimulatedStream> for Simulated {
 
     fn hurry(&self) {}
 
-    /// Looks are the more different, the more often the seed decides which kind they are.
+    /// Looks differ more, the more often the seed decides their kind.
     fn slept(&self) -> bool {
         self.world().one_in(3)
     }
@@ -181,7 +181,7 @@ impl Poller<SimulatedStream> for Simulated {
 
     fn note_reached_for(&self) {}
 
-    /// Whoever sleeps here has looked before.
+    /// Sleepers here have always looked before.
     fn set_deaf(&self, _: bool) {}
 }
 

@@ -8,17 +8,17 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use weft_sys::socket;
 
-/// Bytes that the kernel takes ahead of what it can send.
+/// Bytes that the kernel takes beyond what it can send at present.
 const UNSENT: u32 = 2 << 20;
 
-/// A round trip of less is a short path: [`NEAR`] bytes in that time are 40 Gbit/s.
+/// A path with a shorter round trip is short: [`NEAR`] bytes in that time are 40 Gbit/s.
 const SHORT: Duration = Duration::from_micros(200);
 
-/// Bytes under way on a short path. The kernel doubles it, for what it needs itself.
+/// Bytes under way on a short path. The kernel doubles this, for its own needs.
 const NEAR: usize = 512 << 10;
 
-/// Listens at an address, on a port of the system's choice. Connections that are accepted have from it what
-/// they need: of those that intruders make, each costs eight system calls less.
+/// Listens at an address, on a port that the system chooses. Accepted connections inherit their settings from
+/// the listener, which saves eight system calls for each connection of an intruder.
 pub(crate) fn listen(
     address: IpAddr,
     patience: Duration,
@@ -41,9 +41,10 @@ pub(crate) fn stream(address: &IpAddr) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
 }
 
-/// What a connection needs: small messages at once, a dead host noticed also by who only receives.
+/// Sets what a connection needs: small messages are sent at once, and a side that only receives notices a
+/// dead host, too.
 pub(crate) fn prepare(socket: &OwnedFd, patience: Duration) {
-    // What the kernel refuses here costs speed or patience, not correctness.
+    // A refusal of the kernel here costs speed or patience, not correctness.
     let _ = sockopt::set_tcp_nodelay(socket, true);
     let _ = socket::limit_unsent(socket, UNSENT);
     let _ = sockopt::set_socket_keepalive(socket, true);
@@ -57,18 +58,18 @@ pub(crate) fn prepare(socket: &OwnedFd, patience: Duration) {
 }
 
 /// On a short path, what is under way stays small enough for the cache of a core: the sender's copy into the
-/// kernel and the receiver's copy out of it then touch memory that is near. On a long one the kernel finds out how
+/// kernel and the receiver's copy out of it then touch memory in the cache. On a long one the kernel finds out how
 /// much must be under way.
 pub(crate) fn fit(socket: &OwnedFd) {
-    // What the kernel does not say or refuses costs speed, not correctness.
+    // A refusal of the kernel here costs speed, not correctness.
     if socket::round_trip(socket).is_ok_and(|time| time < SHORT) {
         let _ = sockopt::set_socket_send_buffer_size(socket, NEAR);
     }
 }
 
-/// What a connection has come to. The kernel ends it after the set time also if the other host answers, and has no room for more because
-/// the process there takes nothing: it computes, perhaps. That is no silence, and the peer is called anew, which its kernel
-/// answers at once if it is there.
+/// The error that ended a connection. The kernel also ends a connection after the set time if the other host answers but has no more
+/// room, because its process takes nothing: perhaps it computes. That is not silence; the peer is called anew, and its kernel answers at
+/// once if the peer is there.
 #[cold]
 pub(crate) fn broken(socket: &OwnedFd, error: std::io::Error) -> std::io::Error {
     match is_silence(&error) && socket::seems_answered(socket).unwrap_or(false) {
@@ -80,8 +81,8 @@ pub(crate) fn broken(socket: &OwnedFd, error: std::io::Error) -> std::io::Error 
     }
 }
 
-/// Whether an error of a connection means that the other host was silent for the set time: then the
-/// kernel says so, or names what it last heard of the path.
+/// Whether an error of a connection means that the other host was silent for the set time: then the kernel
+/// says so, or reports the last error of the path.
 pub(crate) fn is_silence(error: &std::io::Error) -> bool {
     let silent = [Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::NETUNREACH];
     let number = weft_sys::error::errno(error);
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
     use crate::network::Stream as _;
 
-    /// The kernel's time for what is not taken is over, and the other side is there.
+    /// The kernel's time limit for untaken data is over, and the other side is there.
     #[test]
     fn who_takes_nothing_is_not_silent() {
         let patience = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Union: two fabrics as one. Ranks of this host by the fabric of the host, all others by [`Tcp`], or
+//! Union: two fabrics as one. Ranks of this host are reached by the host's fabric, all others by [`Tcp`] or
 //! another [network](Remote).
 //!
 //! ```text
@@ -6,18 +6,19 @@
 //!                          └──► not here ─────────────► Tcp
 //! ```
 //!
-//! Tokens: a grant for one peer is a grant of the fabric that reaches it; a grant for all peers is one of both, under the
-//! token of the local one. Tokens of [`Tcp`] have their highest bit set, those of the local fabric do not, so a token
-//! names its fabric. A grant for all peers and one use is claimed from the local fabric before [`Tcp`] serves it: the
-//! first to claim it has it.
+//! Tokens: a grant to one peer is a grant of the fabric that reaches it; a grant to everybody is a grant of
+//! both, under the token of the local one. Tokens of [`Tcp`] have their highest bit set, those of the local
+//! fabric do not, so a token shows its fabric. Before [`Tcp`] serves a grant to everybody that is for one
+//! use, the local fabric is asked: the first of the two uses it.
 //!
 //! # Looking and sleeping
-//! A poll of shared memory costs nanoseconds, a poll of a socket a system call. So sockets are polled in each poll while
-//! data come from them, and more and more rarely while none do.
+//! A look at shared memory costs nanoseconds, one at a socket a system call. So each look includes sockets
+//! while something comes from them; while nothing does, they are looked at less and less often.
 //!
-//! A rank sleeps on the doorbell of the local fabric, a futex, which neighbours ring. A *watcher*, a thread that is
-//! started with the first sleep, sleeps on the descriptor of [`Tcp`] and rings that doorbell once when the descriptor is
-//! ready; it is armed before each sleep (one shot), so that it sleeps on while the rank is awake and polls itself.
+//! A rank sleeps on the doorbell of the local fabric, a futex, which neighbours ring. A *watcher* thread,
+//! started with the first sleep, sleeps on the descriptor of [`Tcp`] and rings that doorbell once when the
+//! descriptor is ready. It is armed before each sleep (one shot), so it sleeps on while the rank is awake and
+//! looks itself.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +37,7 @@ use crate::bell::NetworkBell;
 use crate::endpoint::Tcp;
 use crate::errors::system;
 
-/// Looks at shared memory between two at sockets, at most, while nothing comes from these.
+/// Most looks at shared memory between two looks at sockets from which nothing comes.
 const RARELY: u32 = 32;
 
 /// Marks the tokens of [`Tcp`].
@@ -50,7 +51,7 @@ pub struct LocalRanks {
 }
 
 impl LocalRanks {
-    /// From the ranks of this host in the order of their numbers there, of so many ranks in all.
+    /// From the ranks of this host in the order of their numbers there, `size` is the number of all ranks.
     #[must_use]
     pub fn new(size: u32, here: Vec<u32>) -> Self {
         let mut local = vec![None; size as usize];
@@ -62,7 +63,7 @@ impl LocalRanks {
         Self { local, ranks: here }
     }
 
-    /// The number that a member of the job has in the fabric of the host; `None`: it is not here.
+    /// The number of a member of the job in the host's fabric; `None`: it is on another host.
     #[inline]
     #[must_use]
     pub fn local(&self, peer: Peer) -> Option<Peer> {
@@ -105,26 +106,27 @@ impl LocalRanks {
     }
 }
 
-/// A fabric between hosts, as [`Union`] needs it besides. Its tokens have their highest bit set.
+/// The requirements of [`Union`] for a fabric between hosts, besides [`Fabric`]. Its tokens have their
+/// highest bit set.
 pub trait Remote: Fabric {
     /// Grants to everybody under a token of another fabric, whose highest bit is not set, so that one token serves the peers
     /// of both.
     fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses);
 
-    /// Which process has the number of a peer of the other fabric. While any of this host has to do with one that is lost no other
-    /// process gets its number, so that the one that is recorded is meant.
+    /// Which process has the number of a peer of the other fabric. While any process of this host still deals with a lost one, its
+    /// number is not reused, so the recorded process is the one that is meant.
     fn recorded_incarnation(&self, peer: Peer) -> u32;
 
     /// Whether requests wait for the other fabric to be asked.
     fn has_deferred(&self) -> bool;
 
-    /// Serves what was deferred, unless `live` answers that the other fabric has served it.
+    /// Serves deferred requests, except those that the other fabric has served: `live` says so.
     fn serve_deferred(&mut self, live: &mut dyn FnMut(Token) -> bool);
 
-    /// Whether anything but listening is going on.
+    /// Whether it does anything except listen.
     fn is_busy(&self) -> bool;
 
-    /// The bell with its descriptor, for whoever sleeps elsewhere.
+    /// The bell with its descriptor, for threads that sleep elsewhere.
     fn network_bell(&self) -> Arc<NetworkBell>;
 }
 
@@ -135,7 +137,7 @@ pub struct Union<L, R = Tcp> {
     ranks: Arc<LocalRanks>,
     bell: Arc<UnionBell>,
     limits: Limits,
-    /// Looks until the next one at sockets, and how many there were between the last two.
+    /// Looks until the next look at sockets, and how many there were between the last two.
     next: u32,
     pause: u32,
 }
@@ -297,7 +299,7 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         } else {
             (self.pause * 2).min(RARELY)
         };
-        // What waits for the network alone has nothing else to look at.
+        // A wait for the network alone has nothing else to look at.
         self.next = if found == 0 && self.remote.is_busy() {
             0
         } else {
@@ -464,7 +466,7 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         }
     }
 
-    /// What ranks of this host exchange lies in their memory.
+    /// Ranks of this host exchange everything by memory.
     fn traffic(&self) -> Traffic {
         self.remote.traffic()
     }
@@ -493,8 +495,8 @@ struct UnionBell {
     watcher: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// What the watcher sleeps on: the descriptor of the network, once for each time it is armed, and the
-/// end.
+/// The objects on which the watcher sleeps: the descriptor of the network, once for each time it is armed,
+/// and an event for the end.
 struct Watch {
     outer: ReadinessSet,
     end: EventFd,
@@ -527,7 +529,7 @@ impl UnionBell {
         let _ = self.watch.outer.modify(&descriptor, NETWORK_READY, trigger);
     }
 
-    /// Starts the watcher. True if it is there.
+    /// Starts the watcher. True if it runs.
     fn watched(&self) -> bool {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         if watcher.is_none() {
@@ -571,14 +573,14 @@ impl Bell for UnionBell {
 
     forward_bell!(self => self.remote; reaching, when_reaching);
 
-    /// Of this host one has told in its memory, of another one it has sent word.
+    /// Members of this host tell by memory, those of other hosts by a message.
     fn absences(&self) -> Absences {
         self.local.absences().and(self.remote.absences())
     }
 
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();
-        // The look that follows must see the network, too.
+        // The look that follows must include the network.
         self.remote.announce();
         self.remote.note_sleep();
         ticket
@@ -594,14 +596,14 @@ impl Bell for UnionBell {
         let mut left =
             (due != u64::MAX).then(|| Duration::from_nanos(due.saturating_sub(clock::monotonic())));
         if !self.watched() {
-            // No thread for us: looks again after a moment, slow but not stuck.
+            // Without the thread: looks again after a moment, slow but not stuck.
             left = Some(Duration::from_millis(1));
         }
         let limit = match (limit, left) {
             (Some(limit), Some(left)) => Some(limit.min(left)),
             (limit, left) => limit.or(left),
         };
-        // Armed after prepare: what the watcher rings for from here on ends the wait.
+        // Armed after prepare: a ring of the watcher from here on ends the wait.
         self.arm(true);
         self.local.wait(ticket, limit);
         self.arm(false);

@@ -1,28 +1,28 @@
-//! Watching: whether the connections of an endpoint are in the set of descriptors that a sleeper sleeps on.
+//! Watching: whether the connections of an endpoint are in the set of descriptors that a sleeper waits for.
 //!
-//! While ranks spin and connections are few, each poll reads them directly, and being in the set would only cost: for
-//! each arrival the kernel goes through the set, on the core of the sender, before its `send` returns. So they are
-//! removed after some polls that have found something, and added again when a thread announces that it is about to sleep.
+//! While ranks spin and connections are few, each look reads them directly, and membership in the set only costs: for each
+//! arrival the kernel walks the set, on the sender's core, before its `send` returns. So the connections are taken out after
+//! some looks that have found something, and entered again when somebody announces a sleep.
 //!
-//! *Invariant:* they are not removed while a thread is asleep, or is about to sleep and has polled: a sleeper announces
-//! it before a poll ([`Poller::has_sleepers`](crate::network::Poller::has_sleepers)), which adds them.
+//! *Invariant:* they are not taken out while somebody is asleep, or about to be and has looked: a sleeper announces its sleep
+//! before a look ([`Poller::has_sleepers`](crate::network::Poller::has_sleepers)), which enters them.
 
-/// Looks that find something, with nobody about to sleep, after which the connections are taken out: entering them again costs
-/// about as much as a few messages gain.
+/// After this many looks that find something, with nobody about to sleep, the connections are taken out: entering them again
+/// costs about as much as a few messages gain.
 const LOOKS: u32 = if cfg!(test) { 4 } else { 256 };
 
 /// See the module.
 #[derive(Debug)]
 pub struct Watching {
     is_on: bool,
-    /// Whoever sleeps has always said so before a look; otherwise they are never taken out.
+    /// Sleepers always announce it before a look; otherwise they are never taken out.
     is_announced: bool,
     /// Looks that found something since somebody slept.
     looks: u32,
 }
 
 impl Watching {
-    /// They stand in the set. `is_announced`: whoever sleeps says so before a look.
+    /// The connections are in the set. `is_announced`: sleepers announce it before a look.
     pub fn new(is_announced: bool) -> Self {
         Self {
             is_on: true,
@@ -31,13 +31,13 @@ impl Watching {
         }
     }
 
-    /// Whether they stand in the set.
+    /// Whether the connections are in the set.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// They were entered, or taken out.
+    /// Notes that they were entered, or taken out.
     pub fn set(&mut self, is_on: bool) {
         self.is_on = is_on;
         self.looks = 0;
@@ -59,7 +59,7 @@ impl Watching {
 mod tests {
     use super::*;
 
-    /// How many looks that find something it takes, of twice as many as it should.
+    /// How many looks that find something it takes, trying twice as many as it should.
     fn looks(watching: &mut Watching) -> Option<u32> {
         (1..=2 * LOOKS).find(|_| watching.note_found(false))
     }

@@ -1,12 +1,12 @@
-//! Wire: the frames on a connection after both sides have proved the key. All numbers are little endian.
+//! Frames: the bytes on a connection after both sides have proved the key. All numbers are little endian.
 //!
 //! ```text
 //!   0      1    4        8                16
 //!   kind   0    length   processed        body of `length` bytes
 //! ```
 //!
-//! `processed` is how many counted frames of the other side the sender of this one has processed: an
-//! acknowledgement rides on every frame. Counted are all but `Select` and `Resume`.
+//! `processed` is the number of counted frames of the other side that the sender has processed: each frame
+//! carries an acknowledgement. All frames are counted except `Select` and `Resume`.
 //!
 //! | kind | body |
 //! |---|---|
@@ -19,7 +19,8 @@
 //! | `End` | transfer u32, kind u32, outcome u32, 0 u32 |
 //! | `Offer` | number u32, 0 u32, token u64, length u64 |
 //!
-//! `transfer` is a number of the side that asked, or offered; `kind` says which of the two it was (see [`TransferKind`]).
+//! `transfer` is a number given by the side that asked, or offered; `kind` says which of the two did (see
+//! [`TransferKind`]).
 
 use std::ops::Range;
 
@@ -39,17 +40,17 @@ const ZERO: Range<usize> = 1..4;
 const LENGTH: Range<usize> = 4..8;
 const PROCESSED: Range<usize> = 8..16;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// The decider of a pair takes this connection.
+    /// The decider of a pair selects this connection.
     Select = 1,
-    /// The other one goes on with it.
+    /// The other side goes on with it.
     Resume = 2,
     /// Nothing follows: the sender leaves the job.
     Goodbye = 3,
-    /// Nothing but the acknowledgement.
+    /// Only the acknowledgement.
     Acknowledge = 4,
     /// Mailbox.
     Message = 5,
@@ -57,15 +58,15 @@ pub enum FrameKind {
     Signal = 6,
     /// Portal: bytes are asked for.
     Get = 7,
-    /// Portal: bytes will come.
+    /// Portal: bytes are announced.
     Put = 8,
     /// Portal: bytes.
     Chunk = 9,
     /// Portal: refused, or all has arrived.
     End = 10,
-    /// Portal: bytes will come that nobody has asked for yet.
+    /// Portal: bytes are announced that nobody has asked for yet.
     Offer = 11,
-    /// The kernel of the receiver is to acknowledge at once what came before: the sender waits for that.
+    /// The receiver's kernel shall acknowledge at once what came before: the sender waits for that.
     Flush = 12,
 }
 
@@ -90,7 +91,7 @@ impl FrameKind {
         !matches!(self, Self::Select | Self::Resume)
     }
 
-    /// Which lengths its body may have.
+    /// The lengths that its body may have.
     fn lengths(self) -> Range<usize> {
         let one = |length: usize| length..length + 1;
         match self {
@@ -109,7 +110,7 @@ impl FrameKind {
 /// The fixed part of a frame, checked: the length fits the kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What it is.
+    /// The kind of the frame.
     pub kind: FrameKind,
     /// Bytes of the body.
     pub length: usize,
@@ -117,7 +118,7 @@ pub struct Header {
     pub processed: u64,
 }
 
-/// Bytes that are no frame.
+/// Bytes that are not a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 
@@ -149,7 +150,7 @@ impl Header {
     }
 }
 
-/// Whose transfer it is, as seen by the sender of the frame.
+/// Which side began the transfer, seen from the sender of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum TransferKind {
@@ -175,9 +176,9 @@ impl TransferKind {
 /// Body of `Get` and `Put`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// The asker's number.
+    /// The transfer's number, given by the asker.
     pub transfer: u32,
-    /// The offer that it takes, so that nothing more is to be sent; 0: none.
+    /// The offer that it takes, so that the owner sends nothing more; 0: none.
     pub offer: u32,
     /// The grant.
     pub token: u64,
@@ -218,11 +219,11 @@ impl Ask {
 /// Body of `Offer`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// The number of the one who offers, for the chunks; not 0.
+    /// The offer's number, given by the sender, for the chunks; not 0.
     pub number: u32,
     /// The grant.
     pub token: u64,
-    /// Its length: all of it will come.
+    /// The grant's length: all of it will come.
     pub length: u64,
 }
 
@@ -256,9 +257,9 @@ impl Offer {
 /// The beginning of the body of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkHead {
-    /// The asker's number.
+    /// The transfer's number, given by the asker.
     pub transfer: u32,
-    /// Whose.
+    /// Which side began it.
     pub kind: TransferKind,
     /// From the start of the transfer, in bytes.
     pub offset: u64,
@@ -299,9 +300,9 @@ pub enum Outcome {
 /// Body of `End`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct End {
-    /// The asker's number.
+    /// The transfer's number, given by the asker.
     pub transfer: u32,
-    /// What had been asked.
+    /// The kind of transfer.
     pub kind: TransferKind,
     /// How it ended.
     pub outcome: Outcome,
@@ -337,23 +338,24 @@ impl End {
     }
 }
 
-/// What each side says of itself in the handshake.
+/// The description that each side sends of itself in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// Who speaks.
+    /// The speaker's rank.
     pub rank: u32,
-    /// Whom it wants to reach; of the accepting side: itself again.
+    /// The rank it wants to reach; the accepting side repeats its own.
     pub target: u32,
-    /// The connection of the pair that it has last used; 0: none yet; or [`ABSENT`](Self::ABSENT).
+    /// The connection of the pair that it last used; 0: none yet; or [`ABSENT`](Self::ABSENT).
     pub generation: u32,
-    /// Which of the processes that have its number one after the other it is.
+    /// The speaker's incarnation.
     pub incarnation: u32,
-    /// Which of those that have the number of the target it wants; of the accepting side: its own again.
+    /// The incarnation of the target that it wants; the accepting side repeats its own.
     pub target_incarnation: u32,
 }
 
 impl Hello {
-    /// In place of a generation: whoever speaks wants no connection, and says that it is absent in its world. That is all that comes of it.
+    /// In place of a generation: the speaker wants no connection, and only says that it is absent in its
+    /// world.
     pub const ABSENT: u32 = u32::MAX;
 
     /// The bytes.
@@ -398,7 +400,7 @@ pub(crate) fn uncounted(kind: FrameKind, generation: u32, processed: u64) -> Vec
     bytes
 }
 
-/// The generation in the body of a `Select` or `Resume`; 0 of others.
+/// The generation in the body of a `Select` or `Resume`; 0 in other frames.
 pub(crate) fn generation(body: &[u8]) -> u32 {
     body.first_chunk()
         .map_or(0, |bytes| u32::from_le_bytes(*bytes))
@@ -409,7 +411,7 @@ pub fn message(body: &[u8]) -> Result<(&Head, &[u8]), Malformed> {
     body.split_first_chunk::<HEAD>().ok_or(Malformed)
 }
 
-/// The number at a place that exists.
+/// The number at `start`, which must be within the bytes.
 #[inline]
 pub fn u32_at(bytes: &[u8], start: usize) -> u32 {
     bytes[start..start + 4]
@@ -417,7 +419,7 @@ pub fn u32_at(bytes: &[u8], start: usize) -> u32 {
         .map_or(0, u32::from_le_bytes)
 }
 
-/// The number at a place that exists.
+/// The number at `start`, which must be within the bytes.
 #[inline]
 pub fn u64_at(bytes: &[u8], start: usize) -> u64 {
     bytes[start..start + 8]

@@ -1,4 +1,4 @@
-//! Connections that break, lie, or lead nowhere.
+//! Connections that break, change bytes, or lead nowhere.
 
 #![allow(missing_docs)]
 
@@ -34,7 +34,7 @@ fn cuts_lose_and_double_nothing() {
     }
 }
 
-/// Delayed and throttled, in pieces that know nothing of frames and records.
+/// Delayed and throttled, in pieces that ignore the bounds of frames and records.
 #[test]
 fn what_drips_arrives_whole() {
     for (seed, seal) in [(1, false), (2, true), (3, false), (4, true)] {
@@ -65,7 +65,8 @@ fn poll_until(
     }
 }
 
-/// Encrypted, a changed bit never becomes a message: whoever finds it gives the peer up and says why.
+/// Under encryption, a changed bit never becomes a message: the side that finds it gives the peer up and says
+/// why.
 #[test]
 fn a_flipped_bit_is_found_under_encryption() {
     for after in [1000, 1003, 2000, 5000, 20_000] {
@@ -108,13 +109,13 @@ fn a_flipped_bit_is_found_under_encryption() {
         );
         let came = recorders[1].inbox.messages() as u64;
         recorders[1].inbox.check(0, came, |_| 500);
-        // The one who was not told would wait for the other, which one thread cannot let answer meanwhile.
+        // The side that was not told would wait for the other, which cannot answer in this same thread.
         pair.into_iter().for_each(weft_fabric_tcp::Tcp::die);
     }
 }
 
-/// Addresses that lead to ourselves, to somebody silent, to nobody, to a black hole: the one that works
-/// is found beside them.
+/// Addresses that lead to the rank itself, to a silent listener, to nobody, to a black hole: the one that
+/// works is found among them.
 #[test]
 fn decoys_cost_nothing_but_their_sockets() {
     let openings = openings(|_| ());
@@ -142,7 +143,7 @@ fn decoys_cost_nothing_but_their_sockets() {
     println!("first messages beside decoys: {:?}", start.elapsed());
 }
 
-/// What cannot work is an error that names host, interface, peer and port.
+/// A connection that cannot work is an error that names host, interface, peer and port.
 #[test]
 fn what_cannot_be_reached_is_named() {
     for hole in [false, true] {
@@ -177,7 +178,7 @@ fn what_cannot_be_reached_is_named() {
     }
 }
 
-/// Somebody who takes connections and does not know the key is named as such.
+/// A listener that does not know the key is reported as such.
 #[test]
 fn who_does_not_know_the_key_is_named() {
     let openings = openings(|config| config.connect = Duration::from_millis(300));
@@ -199,8 +200,8 @@ fn who_does_not_know_the_key_is_named() {
     assert!(reason.contains(&said), "'{said}' is not in: {reason}");
 }
 
-/// While somebody silent answers at one address, who may be the peer at work, the others are called again
-/// after the patience has ended as well, and one sleeps meanwhile.
+/// While a silent listener, perhaps the computing peer, answers at one address, the others are called again
+/// even after patience has ended, and the caller sleeps in between.
 #[test]
 fn beside_somebody_silent_other_addresses_are_called_again() {
     let patience = Duration::from_millis(200);
@@ -223,7 +224,7 @@ fn beside_somebody_silent_other_addresses_are_called_again() {
     poll_until(&mut pair, &mut recorders, |_| {
         start.elapsed() > 2 * patience
     });
-    // Half of the pauses between calls would do.
+    // The rank sleeps at least half of the pauses between calls.
     let slept = std::time::Instant::now();
     for _ in 0..10 {
         let bell = pair[0].bell();
@@ -240,7 +241,7 @@ fn beside_somebody_silent_other_addresses_are_called_again() {
     assert_eq!(recorders[0].lost, None);
 }
 
-/// A peer whose process has ended without a word is lost at once, and what waited for it ends.
+/// A peer whose process has ended without a goodbye is lost at once, and what waited for it ends.
 #[test]
 fn a_peer_that_is_gone_is_lost_with_its_transfers() {
     use weft_fabric::conformance::Memory;

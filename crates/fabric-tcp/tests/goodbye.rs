@@ -1,4 +1,4 @@
-//! A process that ends without a word is lost; one that has said goodbye has left, however it ends.
+//! A process that ends without a goodbye is lost; one that has said goodbye has left, however it ends.
 
 #![allow(missing_docs)]
 
@@ -38,7 +38,7 @@ fn exchange(pair: &mut [Tcp; 2], recorders: &mut [Recorder; 2], messages: usize)
     }
 }
 
-/// Looks until something has been heard.
+/// Looks until `until` holds.
 fn watch(one: &mut Tcp, recorder: &mut Recorder, until: impl Fn(&Recorder) -> bool) {
     let start = Instant::now();
     while !until(recorder) && start.elapsed() < Duration::from_secs(20) {
@@ -69,7 +69,8 @@ fn who_has_said_goodbye_may_end_in_any_way() {
         goes.die();
         look_on(&mut stays, &mut recorders[0]);
         assert_eq!(recorders[0].lost, None);
-        // Its messages would go nowhere: none is taken, and it is told so when it is found to have ended.
+        // Messages to the peer would be lost: none is taken, and the sender is told once the peer is found to
+        // have ended.
         let told = |stays: &mut Tcp| match stays.try_send(Peer(1), &[0; HEAD], b"x") {
             Ok(posted) => {
                 assert_eq!(posted, Posted::Retry);

@@ -1,5 +1,5 @@
-//! Ten thousand connections of people who do not belong, while two ranks talk: garbage, half-open,
-//! recordings, another key, slow ones. The ranks' data stay right, and everybody is counted.
+//! Ten thousand connections of strangers while two ranks talk: garbage, half-open, recordings, another key,
+//! slow ones. The ranks' data stay right, and everybody is counted.
 
 #![allow(missing_docs)]
 
@@ -19,7 +19,7 @@ use weft_secure::{FIRST, Handshake, Key, THIRD};
 
 const EACH: usize = 2000;
 
-/// Listens as rank 1 would and keeps what the first caller says.
+/// Listens as rank 1 would and records what the first caller sends.
 fn tap(to: SocketAddr) -> (SocketAddr, std::thread::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is left");
     let address = listener.local_addr().expect("bound");
@@ -34,14 +34,14 @@ fn tap(to: SocketAddr) -> (SocketAddr, std::thread::JoinHandle<Vec<u8>>) {
         near.write_all(&answer).expect("passed on");
         let mut third = vec![0; THIRD];
         near.read_exact(&mut third).expect("the third message");
-        // Here the path ends: rank 1 never hears it.
+        // The path ends here: rank 1 never receives it.
         said.extend(third);
         said
     });
     (address, thread)
 }
 
-/// What a rank 0 with the right key says to this rank 1.
+/// The message of a rank 0 with the right key to this rank 1.
 fn record(cards: &[Card; 2], listener: &mut Tcp) -> Vec<u8> {
     let (tapped, recorder) = tap(cards[1].offers[0].address);
     let through = with_offers(&cards[1], vec![offer("tapped", tapped)]);
@@ -77,7 +77,7 @@ fn attack(kind: usize, to: SocketAddr, recorded: &[u8], held: &Mutex<Vec<TcpStre
     match kind {
         // Garbage, more than a handshake.
         0 => drop(stream.write_all(&[0xA5; 4096])),
-        // Nothing, and stays: a bounded number of them at a time.
+        // Sends nothing and stays: a bounded number of them at a time.
         1 => {
             let mut held = held.lock().expect("no panic");
             held.push(stream);
@@ -85,7 +85,7 @@ fn attack(kind: usize, to: SocketAddr, recorded: &[u8], held: &Mutex<Vec<TcpStre
                 held.remove(0);
             }
         }
-        // What was once said in earnest.
+        // A recording of a real handshake.
         2 => {
             let _ = stream.write_all(recorded);
             let _ = stream.read(&mut [0; 16]);
@@ -167,15 +167,15 @@ fn ten_thousand_intruders_change_nothing() {
     });
     let turned_away = counted[1].all();
     println!("{} attacks; {}", done.load(Ordering::SeqCst), counted[1]);
-    // Those that came last may not have been looked at.
+    // The last ones may not have been looked at.
     assert!(
         turned_away as usize > 4 * EACH,
         "only {turned_away} were counted"
     );
 }
 
-/// Connects without a pause and stays, without a word or with half of a first message, until it is over.
-/// Answers how many connections were made.
+/// Connects without a pause and stays, sending nothing or half of a first message, until it is over. Returns
+/// how many connections were made.
 fn flood(to: SocketAddr, over: &AtomicBool) -> u64 {
     let mut held = std::collections::VecDeque::new();
     let mut made = 0;
@@ -195,7 +195,7 @@ fn flood(to: SocketAddr, over: &AtomicBool) -> u64 {
     made
 }
 
-/// Members get in while the flood lasts. How soon is printed; what bound holds is shown in virtual time, by
+/// Members get in while the flood lasts. How soon is printed; the bound is shown in virtual time, by
 /// `simulated::crowd`.
 #[test]
 fn members_get_in_while_a_flood_lasts() {
@@ -243,11 +243,11 @@ fn listening_at(ranks: &[Tcp]) -> SocketAddr {
     ranks[0].offers()[0].address
 }
 
-/// What this test program is told when it is started as a child of itself.
+/// The variable that tells this test program that it runs as a child of itself.
 const CHILD: &str = "WEFT_TEST_WITHOUT_DESCRIPTORS";
 
-/// A rank without descriptors sleeps although somebody calls, and takes who has called when there are some
-/// again. In a process of its own: the limit is that of the whole process.
+/// A rank without descriptors sleeps although somebody calls, and accepts the callers when descriptors are
+/// free again. It runs in a process of its own, because the limit is that of a whole process.
 #[test]
 fn a_rank_without_descriptors_sleeps() {
     if std::env::var_os(CHILD).is_some() {
@@ -268,7 +268,7 @@ fn a_rank_without_descriptors_sleeps() {
 fn without_descriptors() {
     let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
     let to = listening_at(&pair);
-    // Who calls has its descriptor before they are all gone.
+    // The callers have their descriptors before all are gone.
     let intruders: Vec<TcpStream> = (0..5).filter_map(|_| connect(to)).collect();
     assert_eq!(intruders.len(), 5);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -290,7 +290,7 @@ fn without_descriptors() {
         }
         wakes += 1;
     }
-    // Every 100 ms it asks again; one who does not sleep comes round some hundred thousand times.
+    // Every 100 ms it asks again; a rank that does not sleep loops some hundred thousand times.
     assert!(wakes < 100, "woken {wakes} times");
     eprintln!("slept, and was woken {wakes} times");
     drop(all);
@@ -305,7 +305,7 @@ fn without_descriptors() {
     assert_eq!(recorder.inbox.messages(), 1);
 }
 
-/// Where something of this process's network listens, as `/proc` shows it: address and port in hexadecimal.
+/// Where the network of this process has listeners, as `/proc` shows it: address and port in hexadecimal.
 fn listening() -> Vec<(String, u16)> {
     let mut found = Vec::new();
     for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
@@ -323,7 +323,7 @@ fn listening() -> Vec<(String, u16)> {
     found
 }
 
-/// Only at addresses that are offered, never at all of them.
+/// Ranks listen only at addresses that are offered, never at the wildcard address.
 #[test]
 fn nobody_listens_on_all_addresses() {
     for listen in [Listen::Interfaces, Listen::Loopback] {

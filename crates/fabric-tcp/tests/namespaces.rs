@@ -1,7 +1,7 @@
-//! Two hosts: network namespaces joined by a veth, each in the hands of a thread. A link that is down
-//! for a while loses and doubles nothing; one that stays down is an error; a narrow one is only slow.
+//! Two hosts: network namespaces joined by a veth, each with a thread of its own. A link that is down for a
+//! while loses and doubles nothing; one that stays down is an error; a narrow one is only slow.
 //!
-//! Needs the right to make namespaces (and `ip`, `tc`); without it the tests say so and pass.
+//! Needs the right to make namespaces (and `ip`, `tc`); without that right the tests say so and pass.
 
 #![allow(missing_docs)]
 
@@ -40,10 +40,10 @@ fn enter_own_namespace() -> Result<(), String> {
         .map_err(|error| format!("no network namespace can be made: {error}"))
 }
 
-/// What a rank gets: its endpoint, and a way to have the link of host 0 changed.
+/// The arguments of a rank: its endpoint, and a function that changes the link of host 0.
 type Part = fn(Tcp, u32, &dyn Fn(&str) -> Result<(), String>);
 
-/// Plays `part` on two hosts. False if that cannot be done here.
+/// Plays `part` on two hosts. False if that is not possible here.
 fn on_two_hosts(change: fn(&mut Config), part: Part) -> bool {
     let (to_first, first_hears) = mpsc::channel::<i32>();
     let (to_second, second_hears) = mpsc::channel::<Result<(), String>>();
@@ -131,7 +131,7 @@ fn a_link_that_comes_back_loses_and_doubles_nothing() {
             std::thread::scope(|scope| {
                 let talking = scope.spawn(|| common::converse(Box::new(tcp), 6000, 60, 1_000_000));
                 for pause in [50, 300, 700] {
-                    // Not a wait for anything: how long the link is up and down is what is tried.
+                    // This waits for nothing: how long the link is up and down is what is tested.
                     std::thread::sleep(Duration::from_millis(60));
                     if talking.is_finished() {
                         break;
@@ -175,7 +175,7 @@ fn a_link_that_stays_down_is_an_error() {
                 tcp.poll(&mut recorder, 8);
                 assert!(start.elapsed() < Duration::from_secs(20), "never connected");
             }
-            // Both have heard of each other before the link goes.
+            // Both have received from each other before the link goes.
             assert!(tcp.try_send(other, &[0; HEAD], b"again").is_ok());
             while recorder.inbox.messages() == 1 {
                 tcp.poll(&mut recorder, 8);

@@ -11,10 +11,10 @@ use weft_fabric::{Fabric, HEAD, Peer, Posted};
 use weft_fabric_tcp::Tcp;
 use weft_secure::Key;
 
-/// How long what is told may take to be there.
+/// How long a notice may take to arrive.
 const WHILE: Duration = Duration::from_secs(20);
 
-/// Whether a rank hears of it, as far as it looks.
+/// Looks; returns whether the rank learns of the absence.
 fn hears(one: &mut Tcp) -> bool {
     one.poll(&mut Recorder::default(), 16);
     one.bell().absences().include(0)
@@ -28,7 +28,7 @@ fn looks_until_it_hears(one: &mut Tcp) {
     }
 }
 
-/// Waits until all that it tells has left it. Nobody else looks.
+/// Waits until all its notices have left it. Nobody else looks.
 fn flush(one: &mut Tcp) {
     let start = Instant::now();
     while !one.is_flushed() {
@@ -58,7 +58,7 @@ fn who_is_absent_is_known_to_peers_that_look_when_it_has_ended() {
     }
 }
 
-/// A notice is no connection: both talk as before, and the peer is not lost.
+/// A notice is not a connection: both talk as before, and the peer is not lost.
 #[test]
 fn who_has_a_connection_keeps_it() {
     let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
@@ -85,7 +85,7 @@ fn who_has_a_connection_keeps_it() {
     assert!(recorders.iter().all(|one| one.lost.is_none()));
 }
 
-/// Who has proved nothing is not believed.
+/// A stranger without the key is not believed.
 #[test]
 fn a_stranger_tells_nothing() {
     let openings = common::openings(|config| {

@@ -1,4 +1,5 @@
-//! A connection with another job: whoever is gone there is missed, also if it went before it had connected to anybody.
+//! A connection with another job: a process that is gone there is missed, even if it went before it had
+//! connected to anybody.
 
 #![allow(missing_docs)]
 
@@ -21,7 +22,7 @@ fn who_ends_before_it_has_connected_is_lost_on_either_side() {
             0 => (first, second),
             _ => (second, first),
         };
-        // It has said where it listens, and ends.
+        // It has published its address, and ends.
         drop(goes);
         let own = Local::group(1).pop().expect("one member");
         let mut fabric: Box<dyn Fabric> = Box::new(own);
@@ -35,7 +36,7 @@ fn who_ends_before_it_has_connected_is_lost_on_either_side() {
         let start = Instant::now();
         while !inbox.has_lost(opened.peers[0]) {
             assert!(start.elapsed() < Duration::from_secs(20), "never told");
-            // Whoever waits sleeps on the bell, and only then looks.
+            // The waiting rank sleeps on the bell, and only then looks.
             let bell = fabric.bell();
             let ticket = bell.prepare();
             if fabric.poll(&mut inbox, 16) > 0 {

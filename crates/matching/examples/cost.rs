@@ -1,7 +1,8 @@
-//! What one message costs in the engine: one post and one arrival, in nanoseconds, with 1, 100 and
-//! 10 000 outstanding, matched in three orders. `cargo run --release -p weft-matching --example cost`
+//! Cost of one message in the engine: one post and one arrival, in nanoseconds, with 1, 100 and 10 000
+//! outstanding, matched in three orders. `cargo run --release -p weft-matching --example cost`
 //!
-//! Each figure is the median of some rounds; a round posts (or lets arrive) all, then matches all.
+//! Each figure is the median of some rounds; a round posts (or lets arrive) all of one side, then matches
+//! all.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,15 +11,15 @@ use weft_matching::{Context, Envelope, Matching, Pattern, Source, SourcePattern,
 
 type Engine = Matching<u64, u32>;
 
-/// One way to use the engine: what is there first, and which patterns.
+/// One way to use the engine: which side comes first, and which patterns.
 struct Case {
     name: &'static str,
     receives_first: bool,
     any_source: bool,
     any_tag: bool,
-    /// Tags never come again.
+    /// Tags are never reused.
     fresh: bool,
-    /// A receive that takes anything waits in another context all the time.
+    /// A receive with wildcards waits in another context all the time.
     service: bool,
 }
 
@@ -110,7 +111,7 @@ impl Case {
         }
     }
 
-    /// Nanoseconds a message.
+    /// Nanoseconds per message.
     fn cost(&self, order: &[i32]) -> f64 {
         let mut engine = Engine::new();
         if self.service {

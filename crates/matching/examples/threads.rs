@@ -1,10 +1,10 @@
-//! What threads of one communicator match together: the [engine](Matching) under one lock beside the [concurrent
-//! table](concurrent::Table), exact receives only, each thread with tags of its own. Million pairs of a receive and its message a
-//! second. `cargo run --release -p weft-matching --example threads`
+//! Matching rate of the threads of one communicator: the [engine](Matching) under one lock compared with the [concurrent
+//! table](concurrent::Table), exact receives only, each thread with its own tags. In million pairs of a receive and its message
+//! per second. `cargo run --release -p weft-matching --example threads`
 //!
-//! Both do here what matching does and nothing else: no request, no packet, no copy. The locks: that of a rank's engine
-//! ([`weft_atomic::lock`]), with turns, and taken anew by each operation, as each MPI call does; and once for a window of
-//! each side, which is the least that calls could take it.
+//! Both only match here: no request, no packet, no copy. The lock is that of a rank's engine ([`weft_atomic::lock`]),
+//! with turns: taken anew by each operation, as by each MPI call; and once for a window of each side, the fewest times
+//! that calls could take it.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -16,7 +16,7 @@ use weft_matching::concurrent::{Insertion, Key, Side, Table, Value};
 use weft_matching::{Arrival, Context, Envelope, Matching, Posting, Source, Tag};
 use weft_sys::futex::Futex;
 
-/// Receives that a thread posts before their messages come.
+/// Receives that a thread posts before their messages arrive.
 const WINDOW: u64 = 32;
 
 /// Windows of each thread in a sample.
@@ -25,12 +25,12 @@ const WINDOWS: u64 = 4_000;
 /// Samples of each figure.
 const SAMPLES: usize = 15;
 
-/// Whose window it is, and how its messages are told apart.
+/// The owner of a window, and how its messages are distinguished.
 #[derive(Clone, Copy)]
 struct Window {
     thread: u64,
     round: u64,
-    /// Each message has a tag of its own; else all of the thread have one.
+    /// Whether each message has its own tag; otherwise all messages of the thread share one.
     tags: bool,
 }
 
@@ -61,9 +61,9 @@ impl Window {
 
 type Engine = Matching<u64, u64>;
 
-/// What threads share.
+/// The state that threads share.
 trait Shared: Sync {
-    /// Posts a window of receives and lets its messages come.
+    /// Posts a window of receives and lets its messages arrive.
     fn play(&self, window: Window);
 }
 
@@ -82,7 +82,7 @@ impl Shared for ByOperation {
             let mut engine = self.0.lock(&self.1);
             window.arrive(&mut engine, one);
             if one + 1 == WINDOW && engine.is_due() {
-                // As `MPI_Waitall` does at its end.
+                // Like `MPI_Waitall` at its end.
                 engine.pass_on();
             }
         }
@@ -117,7 +117,7 @@ impl Shared for Table {
     }
 }
 
-/// Million pairs a second that so many threads match together.
+/// Million pairs per second that `threads` threads match together.
 fn sample(shared: &dyn Shared, threads: u64, tags: bool) -> f64 {
     let (begin, end) = (
         Barrier::new(threads as usize + 1),
@@ -175,7 +175,8 @@ fn main() {
     );
     for (tags, number) in [(false, 1), (true, WINDOW)] {
         for (name, shared) in &all {
-            // In turn, and their ratio from neighbours, so that other work on the machine falls on both.
+            // Samples alternate, and ratios are taken from neighbours, so that other load on the machine
+            // affects both.
             let pairs: Vec<_> = (0..SAMPLES)
                 .map(|_| (sample(&**shared, 1, tags), sample(&**shared, 2, tags)))
                 .collect();

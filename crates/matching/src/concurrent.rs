@@ -7,43 +7,43 @@
 //! ```
 //!
 //! [`Table::insert`] of a message finds the oldest receive that waits under the key and takes it out, or
-//! leaves the message to be found; with the sides exchanged likewise. In the common case that is one
-//! cache line, taken by a compare-and-swap on its control word, written, and released by a store.
+//! leaves the message to be found; likewise with the sides exchanged. In the common case that is one cache
+//! line, taken by a compare-and-swap on its control word, written, and released by a store.
 //!
-//! **Guaranteed.** Each value inserted is given back at most once, to an insertion of the other side under
-//! the same key. Values of one side under one key come out in the order in which they went in (as two
-//! insertions of different threads order themselves, if neither happens before the other). At no time do
-//! both sides wait under one key. Whoever is given a value sees what its inserter did before inserting.
+//! **Guaranteed.** Each inserted value is returned at most once, to an insertion of the other side under the
+//! same key. Values of one side under one key come out in the order in which they went in (two insertions of
+//! different threads, neither of which happens before the other, take some order). At no time do both sides
+//! wait under one key. A thread that gets a value sees what its inserter did before inserting.
 //!
-//! **No wildcards.** A receive from any source or with any tag has no key. Where they are wanted, and for
-//! one owner at a time, there is the engine, [`Matching`](crate::Matching).
+//! **No wildcards.** A receive from any source or with any tag has no key. The engine,
+//! [`Matching`](crate::Matching), has them, for one owner at a time.
 //!
 //! # Growth
-//! When one bucket in eight is continued, the number of buckets doubles, which is one store. Nothing moves
-//! at that moment: a bucket of the new half is *born* when first looked for. Whoever does locks its parent
-//! (the bucket whose number lacks the highest bit), then it, and moves what belongs to it. No other bucket
-//! waits. Buckets stay where they are until the table is dropped, so nothing has to be reclaimed behind
-//! readers.
+//! When one bucket in eight is continued, the number of buckets doubles, by one store. Nothing moves at that
+//! moment: a bucket of the new half is *born* when first looked for. The thread that looks for it locks its
+//! parent (the bucket whose number lacks the highest bit), then the new bucket, and moves what belongs there.
+//! No other bucket is locked. Buckets stay where they are until the table is dropped, so no memory has to be
+//! reclaimed while readers may use it.
 //!
-//! # Why a key is in one place
-//! An operation reads the mask, locks the bucket that follows from it, and reads the mask again. Let the
-//! bucket be P and let C be the bucket that the newest mask gives.
-//! * C was born before P was locked. Whoever bore it had read a mask that covers C, and locked P (or an
-//!   ancestor, before P was born) and released it; that release is acquired with P, so the second look at
-//!   the mask shows C, and the operation starts again.
-//! * C is born later. Then the entry, which the operation leaves in P, moves with the others.
+//! # Why a key is in only one place
+//! An operation reads the mask, locks the bucket that it gives, and reads the mask again. Let P be that
+//! bucket, and C the bucket that the newest mask gives.
+//! * C was born before P was locked. The thread that created C had read a mask that covers C, and had locked
+//!   and released P (or an ancestor, before P was born); locking P acquires that release, so the second look
+//!   at the mask shows C, and the operation starts again.
+//! * C is born later. Then the entry that the operation leaves in P moves with the others.
 //!
-//! Two buckets are locked at once only by a birth, the parent first, which has the smaller number: no
-//! circle of waiting.
+//! Only a birth locks two buckets at once, the parent first, which has the smaller number: so waiting cannot
+//! form a circle.
 //!
 //! # Ordering
-//! SYNC bucket.lock: releasing a bucket's control word publishes its line and those behind it. SYNC
-//! table.mask: publishes the memory of new buckets. SYNC spare.free: a spare line from hand to hand.
+//! SYNC bucket.lock: releasing a bucket's control word publishes its line and those behind it.
+//! SYNC table.mask: publishes the memory of new buckets. SYNC spare.free: passes a spare line from thread to
+//! thread.
 //!
-//! Buckets of one line under a spin lock, and insertion that is matching, are the idea of the matching
-//! table of Dang, Snir and Gropp, "Towards millions of communicating threads" (2016); doubling with
-//! buckets that are filled when first looked for is that of the concurrent hash map of Threading Building
-//! Blocks.
+//! Buckets of one line under a spin lock, and insertion that is matching, are the idea of the matching table
+//! of Dang, Snir and Gropp, "Towards millions of communicating threads" (2016); doubling with buckets that
+//! are filled when first looked for is from the concurrent hash map of Threading Building Blocks.
 
 mod bucket;
 mod chain;
@@ -65,18 +65,18 @@ use bucket::{BucketLine, Control, ENTRIES};
 use chain::{Behind, Chain};
 use memory::{Lines, prefetch};
 
-/// One bucket in so many may be continued before the table grows: it does when two thirds of the places
-/// are taken.
+/// One bucket in this many may be continued before the table grows: that happens when two thirds of the
+/// places are taken.
 const CROWDED: usize = 8;
 
-/// How many insertions ahead [`Table::insert_all`] asks for buckets: enough to hide the way to memory,
+/// How many insertions ahead [`Table::insert_all`] prefetches buckets: enough to hide the latency of memory,
 /// fewer than the lines that a core can wait for at once.
 const AHEAD: usize = 8;
 
 /// Doublings of the first buckets that a table can go through.
 const DOUBLINGS: usize = 40;
 
-/// Under which a message and a receive meet: 64 bits, of which the table asks nothing but equality.
+/// The key under which a message and a receive meet: 64 bits, which the table only compares for equality.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Key(pub u64);
 
@@ -89,7 +89,7 @@ impl Key {
     }
 }
 
-/// What a table keeps for its user: a number below 2⁴⁸, which an address of user space is.
+/// The value that a table keeps for its user: a number below 2⁴⁸, such as an address of user space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Value(u64);
 
@@ -113,7 +113,7 @@ impl Value {
     }
 }
 
-/// Who inserts.
+/// The side that inserts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
     /// A message that arrived.
@@ -122,17 +122,17 @@ pub enum Side {
     Receive,
 }
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[must_use = "a match that nobody looks at is a lost message"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Insertion {
     /// The value waits in the table.
     Waits,
-    /// It met this value of the other side, which is no longer in the table; nor is the own one.
+    /// It met this value of the other side, which is no longer in the table; nor is the inserted one.
     Matched(Value),
 }
 
-/// The table. Share it by reference.
+/// The table, to be shared by reference.
 ///
 /// ```
 /// use weft_matching::concurrent::{Insertion, Key, Side, Table, Value};
@@ -147,9 +147,9 @@ pub enum Insertion {
 pub struct Table {
     /// Number of buckets, a power of two, less one.
     mask: CacheLine<AtomicU64>,
-    /// Bits of the key that are turned before hashing, different in each table.
+    /// Bits of the key that are flipped before hashing, different in each table.
     secret: u64,
-    /// The first buckets; born.
+    /// The first buckets, born from the start.
     first: Lines,
     /// The buckets of each doubling; born when looked for.
     later: Box<[OnceLock<Lines>; DOUBLINGS]>,
@@ -159,7 +159,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with so many places (rounded up), four to a bucket. It grows when about two thirds of them
+    /// A table with `places` places (rounded up), four to a bucket. It grows when about two thirds of them
     /// are taken.
     ///
     /// # Panics
@@ -170,7 +170,7 @@ impl Table {
         let Some(first) = Lines::new(buckets) else {
             panic!("no memory for a matching table of {places} places")
         };
-        // This also brings the memory, which the kernel gives page by page, before it is needed.
+        // This also makes the kernel provide the memory, page by page, before it is needed.
         for line in first.iter() {
             line.set_control(Control::EMPTY);
         }
@@ -209,9 +209,9 @@ impl Table {
         self.insert_slowly(line, control, key, receive, value)
     }
 
-    /// Inserts many values of one side, in order, and hands each with what became of it to `visit`. As
-    /// [`insert`](Self::insert) for each, but the buckets of the next few are fetched meanwhile: several
-    /// times faster when they are in no cache.
+    /// Inserts many values of one side, in order, and passes each with its result to `visit`. Like
+    /// [`insert`](Self::insert) for each, but the buckets of the next few are prefetched: several times
+    /// faster when they are in no cache.
     pub fn insert_all(
         &self,
         side: Side,
@@ -258,8 +258,9 @@ impl Table {
         }
     }
 
-    /// Takes back a value that waits (the oldest, if it was inserted more than once); false if it does
-    /// not, for instance because it was matched. Takes time in the number of values under its key.
+    /// Takes back a value that waits (the oldest, if it was inserted more than once); false if it does not
+    /// wait, for instance because it was matched. Takes time proportional to the number of values under its
+    /// key.
     pub fn remove(&self, key: Key, side: Side, value: Value) -> bool {
         let (bucket, control) = self.lock(key);
         let behind = &self.behind;
@@ -302,7 +303,7 @@ impl Table {
         }
     }
 
-    /// Locks the bucket that is in charge of a key.
+    /// Locks the bucket that is responsible for a key.
     #[inline]
     fn lock(&self, key: Key) -> (&BucketLine, Control) {
         let hash = self.hash(key.0);
@@ -330,7 +331,7 @@ impl Table {
         }
     }
 
-    /// Locks a bucket, after bearing it if need be.
+    /// Locks a bucket, after creating its contents if it is not born.
     fn lock_born(&self, index: u64) -> (&BucketLine, Control) {
         let bucket = self.line(index);
         let control = bucket.lock();
@@ -364,7 +365,7 @@ impl Table {
         if !crowded(self.mask.load(Ordering::Relaxed)) {
             return;
         }
-        // Acquire: SYNC table.growing. Whoever finds it set leaves the work to the other.
+        // Acquire: SYNC table.growing. A thread that finds it set leaves the work to the other.
         if self.growing.swap(true, Ordering::Acquire) {
             return;
         }
@@ -373,7 +374,7 @@ impl Table {
         let doubling = (buckets / self.first.len() as u64).ilog2() as usize;
         if crowded(mask)
             && let Some(place) = self.later.get(doubling)
-            // Without memory the table goes on as it is: buckets are continued by more lines.
+            // Without memory the table continues as it is: buckets are continued by more lines.
             && let Some(lines) = Lines::new(buckets as usize)
             && place.set(lines).is_ok()
         {

@@ -5,14 +5,13 @@
 //!  ring   oldest ⇄ … ⇄ youngest ⇄ oldest, through the nodes' links of this index's lane
 //! ```
 //!
-//! - A slot's home is given by the top bits of the fingerprint; collisions go to the next slot. At most
-//!   a quarter of the slots are taken.
-//! - Removal moves the slots behind back towards their homes (Knuth, The Art of Computer Programming,
-//!   volume 3, section 6.4, algorithm R), so no marks of the dead are left and look-ups do not age.
-//! - Growth does not stop the engine: the table of twice the size is taken zeroed from the allocator, and
-//!   each insertion of a new key moves a few slots of the old one, which is searched second until it is
-//!   empty.
-//! - Only the index writes its lane of the nodes' links, and its bit of `lanes_in`.
+//! - A key's home slot is given by the top bits of the fingerprint; collisions go to the next slot. At most a
+//!   quarter of the slots are taken.
+//! - Removal moves the slots behind back towards their homes (Knuth, The Art of Computer Programming, volume
+//!   3, section 6.4, algorithm R), so no tombstones are left, and look-ups do not become slower with time.
+//! - Growth does not stop the engine: the table of twice the size comes zeroed from the allocator, and each
+//!   insertion of a new key moves a few slots of the old one, which is searched second until it is empty.
+//! - Only the index writes its lane in the links of nodes, and its bit of `lanes_in`.
 
 use crate::key::{Key, WildcardKind};
 use crate::store::{Link, Node, Nodes, Store};
@@ -20,13 +19,13 @@ use crate::store::{Link, Node, Nodes, Store};
 /// Slots of the first table.
 const SMALLEST: usize = 64;
 
-/// One slot of so many is taken at most: most keys stand at home, and a branch that is always taken the
-/// same way is worth more than the memory (8 bytes a slot).
+/// At most one slot in this many is taken: most keys are in their home slot, and a well-predicted branch is
+/// worth more than the memory (8 bytes a slot).
 const SPARSE: usize = 4;
 
-/// Steps of the move from the old table to the new at each insertion. A table of `n` slots is left when
-/// `n / 4` are taken, so the move takes at most `5 / 4 n` steps, over slots and for taken ones; the next
-/// growth is at least `n / 4` insertions away, which make `2 n` steps.
+/// Steps of the move from the old table to the new one at each insertion. A table of `n` slots is left when
+/// `n / 4` are taken, so the move takes at most `5 / 4 n` steps, one for each slot and one for each taken
+/// one; the next growth is at least `n / 4` insertions away, which make `2 n` steps.
 const STEPS: usize = 8;
 
 /// One table: a power of two of slots, or none.
@@ -60,8 +59,8 @@ impl Table {
         }
     }
 
-    /// The slot of this fingerprint whose oldest node is accepted, with the answer of who accepted it, or else the empty slot where
-    /// the search ended. The table has slots.
+    /// The slot of this fingerprint whose oldest node `accept` takes, with its result; otherwise the empty slot at which the search
+    /// ended. The table has slots.
     #[inline(always)]
     fn search<R>(
         &self,
@@ -84,7 +83,7 @@ impl Table {
         }
     }
 
-    /// The taken slot of this fingerprint whose oldest node is accepted.
+    /// The taken slot of this fingerprint whose oldest node `accept` takes.
     #[inline(always)]
     fn find<R>(
         &self,
@@ -134,7 +133,7 @@ impl Table {
     }
 }
 
-/// Where a key stands in an index; good until the index changes.
+/// The position of a key in an index; valid until the index changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexSlot {
     at: usize,
@@ -168,7 +167,8 @@ impl Index {
         self.nodes
     }
 
-    /// The oldest node that has this key, as seen by the index's kind, and where it stands. There are nodes in the index.
+    /// The oldest node that has this key, seen by the index's kind, and its position. The index must have
+    /// nodes.
     #[inline(always)]
     pub(crate) fn oldest<'a, T: Copy, const LANES: usize>(
         &self,
@@ -182,7 +182,7 @@ impl Index {
         })
     }
 
-    /// There are nodes in the index, so the table has slots.
+    /// The index must have nodes, so that the table has slots.
     #[inline(always)]
     fn find<R>(
         &self,
@@ -245,7 +245,7 @@ impl Index {
         self.nodes += 1;
     }
 
-    /// Takes a node out, wherever in its ring it is.
+    /// Removes a node, at any place of its ring.
     #[inline]
     pub(crate) fn remove<T: Copy, const LANES: usize>(
         &mut self,
@@ -290,7 +290,7 @@ impl Index {
         close(nodes, lane, ring);
     }
 
-    /// A node is not in the index any more: its neighbours in the ring that is to be [closed](close).
+    /// Notes that a node leaves the index; returns its neighbours in the ring, which must be [closed](close).
     #[inline(always)]
     fn take_out<T: Copy, const LANES: usize>(
         &mut self,
@@ -310,7 +310,7 @@ impl Index {
         self.old.slots[at] = slot;
     }
 
-    /// Sees to it that one more slot may be taken.
+    /// Makes sure that one more slot may be taken.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) {
@@ -320,7 +320,7 @@ impl Index {
         }
     }
 
-    /// Moves on through the old table.
+    /// Continues the move from the old table.
     fn advance(&mut self, steps: usize) {
         for _ in 0..steps {
             if self.old.taken == 0 {
@@ -330,8 +330,8 @@ impl Index {
             if slot == 0 {
                 self.emptied += 1;
             } else {
-                // Closing the gap moves slots only into slots that were taken, none of which lies
-                // before `moved`.
+                // Closing the gap moves slots only into slots that were taken, none of which is before
+                // `moved`.
                 self.old.erase(self.emptied);
                 self.table.place(slot);
             }

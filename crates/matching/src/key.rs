@@ -1,8 +1,8 @@
 //! Keys of messages and patterns of receives: (context, source, tag), exact or any.
 //!
-//! A [`Pattern`] is one of four kinds, by which of its two fields are wild. Inside the engine a pattern
-//! is its kind and a [`Key`] in which a wild field is zero: `kind.project(envelope)` gives the key that
-//! a receive of that kind must have to match the envelope, so matching is equality of keys.
+//! A [`Pattern`] is one of four kinds, by which of its two fields are wild. Inside the engine a pattern is
+//! its kind and a [`Key`] whose wild fields are zero: `kind.project(envelope)` gives the key that a receive
+//! of that kind must have to match the envelope, so matching is equality of keys.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Context(pub u32);
 
-/// Who sent a message; the engine's user decides what the number counts.
+/// The sender of a message; the engine's user gives the number its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Source(pub u32);
 
@@ -36,7 +36,7 @@ pub enum TagPattern {
     Exact(Tag),
 }
 
-/// What a message carries for matching.
+/// The values that a message carries for matching.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Envelope {
     /// The communicator's context.
@@ -47,7 +47,7 @@ pub struct Envelope {
     pub tag: Tag,
 }
 
-/// What a receive or a probe asks for.
+/// The request of a receive or a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pattern {
     /// The communicator's context; there is no wildcard for it.
@@ -95,7 +95,7 @@ impl Pattern {
         (kind, Key::new(self.context.0, source, tag))
     }
 
-    /// The pattern again from what [`split`](Self::split) gave.
+    /// The pattern, from the result of [`split`](Self::split).
     pub(crate) fn join(kind: WildcardKind, key: Key) -> Self {
         let source = match kind {
             WildcardKind::Exact | WildcardKind::AnyTag => {
@@ -231,8 +231,8 @@ impl Key {
     /// 32 well mixed bits of the key: one multiplication of 64 by 64 bits, its halves folded together.
     #[inline]
     pub(crate) fn fingerprint(self) -> u32 {
-        // Both odd, both with about half of their bits set: 2^64 over the golden ratio, and the same
-        // of the square root of two.
+        // Both odd, both with about half of their bits set: 2^64 over the golden ratio, and 2^64 over the
+        // square root of two.
         const PLACE: u64 = 0x9e37_79b9_7f4a_7c15;
         const TAG: u64 = 0xb504_f333_f9de_6485;
         let place = self.place ^ PLACE;
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(Pattern::from(ENVELOPE).to_string(), ENVELOPE.to_string());
     }
 
-    /// Keys in regular steps, as programs use them, spread over the top bits as random ones would.
+    /// Keys in regular steps, as programs use them, must spread over the top bits like random ones.
     #[test]
     #[cfg_attr(
         miri,

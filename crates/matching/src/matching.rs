@@ -6,7 +6,7 @@ use crate::key::{Context, Envelope, Key, Pattern, SourcePattern, TagPattern, Wil
 use crate::posted::{Handle, OldestReceive, Posted};
 use crate::unexpected::{Place, Unexpected};
 
-/// What became of a message that arrived.
+/// The result of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a matched receive that nobody completes hangs its program"]
 pub enum Arrival<P> {
@@ -16,26 +16,26 @@ pub enum Arrival<P> {
     Unexpected,
 }
 
-/// What became of a receive that was posted.
+/// The result of posting a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a matched message that nobody takes is a lost message"]
 pub enum Posting<U> {
-    /// This message was there already; it is no longer kept, and nothing was posted.
+    /// This message had arrived already; it is no longer kept, and nothing was posted.
     Matched(Envelope, U),
     /// It waits; the handle cancels it.
     Posted(Handle),
 }
 
-/// A message that was found, until anything changes.
+/// A message that was found; valid until anything changes.
 #[derive(Debug)]
 pub struct Found(Place);
 
-/// What a context left behind, each oldest first.
+/// The entries left of a context, oldest first in each list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leftover<P, U> {
-    /// Receives that no message came for.
+    /// Receives for which no message arrived.
     pub posted: Vec<(Pattern, P)>,
-    /// Messages that no receive was posted for.
+    /// Messages for which no receive was posted.
     pub unexpected: Vec<(Envelope, U)>,
 }
 
@@ -75,7 +75,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         }
     }
 
-    /// A message came: gives it to the oldest receive that matches, or keeps what `message` returns.
+    /// A message arrives: gives it to the oldest receive that matches, or keeps what `message` returns.
     #[inline]
     pub fn arrive(&mut self, envelope: Envelope, message: impl FnOnce() -> U) -> Arrival<P> {
         if let Some(receive) = self.meet(envelope) {
@@ -85,8 +85,8 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         Arrival::Unexpected
     }
 
-    /// A message came: the oldest receive that matches, which is no longer posted. If there is none, the message has to
-    /// be [kept](Self::keep), unless somebody else wants it.
+    /// A message arrives: returns the oldest receive that matches, which is no longer posted. If there is none, the
+    /// message has to be [kept](Self::keep), unless it is used otherwise.
     #[inline]
     pub fn meet(&mut self, envelope: Envelope) -> Option<P> {
         if self.posted.len() == 0 {
@@ -95,14 +95,14 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         self.posted.take(Key::of(envelope))
     }
 
-    /// The oldest receive, if a message that came is for it and it has named its source and its tag: it is still posted, and may be
+    /// The oldest receive, if it matches an arriving message and names both source and tag: it is still posted, and may be
     /// [taken](OldestReceive::take).
     #[inline(always)]
     pub fn meet_oldest(&mut self, envelope: Envelope) -> Option<OldestReceive<'_, P>> {
         self.posted.oldest_exact(Key::of(envelope))
     }
 
-    /// Keeps a message that came and [met](Self::meet) no receive.
+    /// Keeps a message that arrived and [met](Self::meet) no receive.
     #[inline]
     pub fn keep(&mut self, envelope: Envelope, message: U) {
         self.unexpected.push(Key::of(envelope), message);
@@ -119,7 +119,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         Posting::Posted(self.posted.push(kind, key, receive))
     }
 
-    /// The message that a receive posted now would take (`MPI_Iprobe`). It is kept.
+    /// The message that a receive posted now would take (`MPI_Iprobe`). The message stays.
     #[inline]
     pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         let (kind, key) = pattern.split();
@@ -137,7 +137,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         Some((key.envelope(), message))
     }
 
-    /// Posts a receive that waits: there is no message that it might match.
+    /// Posts a receive that waits: no message may match it.
     #[inline(always)]
     pub fn wait(&mut self, pattern: Pattern, receive: P) -> Handle {
         debug_assert_eq!(self.unexpected_len(), 0);
@@ -162,7 +162,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         Some((Found(place), message))
     }
 
-    /// Takes a message that was just [found](Self::find): nothing has come, been posted or taken since.
+    /// Takes a message that was just [found](Self::find): nothing has arrived, been posted or taken since.
     #[inline(always)]
     pub fn take_found(&mut self, found: Found) {
         self.unexpected.unlink(found.0);
@@ -173,9 +173,9 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         self.posted.cancel(handle)
     }
 
-    /// Takes out all that waits in a context, for the report when its communicator is freed.
+    /// Removes everything that waits in a context, for the report when its communicator is freed.
     ///
-    /// Looks at every posted receive; at the unexpected messages of other contexts at most once.
+    /// It looks at every posted receive, and at most once at each unexpected message of other contexts.
     #[must_use = "what is left names requests that will never complete and messages that hold memory"]
     pub fn drop_context(&mut self, context: Context) -> Leftover<P, U> {
         let all = Pattern {
@@ -237,7 +237,7 @@ impl<P: Copy, U: Copy> fmt::Debug for Matching<P, U> {
 
 #[cfg(test)]
 impl<P: Copy, U: Copy> Matching<P, U> {
-    /// Panics unless all inside agrees.
+    /// Panics unless the internal state is consistent.
     pub(crate) fn check(&self) {
         self.posted.check();
         self.unexpected.check();

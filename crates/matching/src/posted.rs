@@ -5,10 +5,10 @@
 //!                       └ cursor
 //! ```
 //!
-//! A message looks in the four indices first, and takes the receive with the smallest stamp; every
-//! receive there is older than the cursor. Failing that it walks on from the cursor: the first that matches is the
-//! oldest that matches, and those passed go into their index, each once in its life. So one receive and
-//! its message meet without any table, and any number of others cost one look-up for each kind in use.
+//! A message is first looked up in the four indices, and takes the receive with the smallest stamp; every indexed
+//! receive is older than the cursor. Otherwise the search walks on from the cursor: the first match is the oldest
+//! match, and the receives that it passes go into their index, each once in its life. So one receive and its
+//! message meet without any table, and any number of others cost one look-up for each kind in use.
 
 use core::num::NonZeroU32;
 
@@ -17,11 +17,11 @@ use crate::index::{Index, IndexSlot};
 use crate::key::{KINDS, Key, Pattern, WildcardKind};
 use crate::store::{NONE, Node, Oldest, Store};
 
-/// A posted receive, for [`cancel`](crate::Matching::cancel). Out of date, it names nothing.
+/// A posted receive, for [`cancel`](crate::Matching::cancel). An outdated handle names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Handle {
     id: NonZeroU32,
-    /// The low half of the stamp: a place is used again, a stamp is not (before 2^32 posts).
+    /// The low half of the stamp: a place is reused, a stamp is not (before 2^32 posts).
     stamp: u32,
 }
 
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<Option<Handle>>() == 8);
 #[derive(Debug)]
 pub(crate) struct Posted<P> {
     store: Store<Receive<P>, 1>,
-    /// The oldest receive that is in no index; all younger ones are in none either.
+    /// The oldest receive that is in no index; nor are all younger ones.
     cursor: u32,
     /// Receives in all indices.
     indexed: u32,
@@ -56,14 +56,14 @@ pub struct OldestReceive<'a, P> {
 }
 
 impl<P: Copy> OldestReceive<'_, P> {
-    /// Its name.
+    /// The receive's name.
     #[inline(always)]
     #[must_use]
     pub fn payload(&self) -> P {
         self.oldest.node().value.payload
     }
 
-    /// It is no longer posted.
+    /// Takes the receive, which is then no longer posted.
     #[inline(always)]
     pub fn take(mut self) {
         let node = self.oldest.node_mut();
@@ -127,7 +127,7 @@ impl<P: Copy> Posted<P> {
         (id != NONE).then(|| self.remove(id))
     }
 
-    /// The oldest receive of all, if it is in no index and asks for exactly this.
+    /// The oldest receive of all, if it is in no index and asks for exactly this source and tag.
     #[inline(always)]
     pub(crate) fn oldest_exact(&mut self, envelope: Key) -> Option<OldestReceive<'_, P>> {
         // So the cursor is at the oldest of all, if there is any.
@@ -186,7 +186,7 @@ impl<P: Copy> Posted<P> {
         best
     }
 
-    /// The oldest match from the cursor on; what does not match is indexed on the way.
+    /// The oldest match from the cursor on; receives that do not match are indexed on the way.
     #[inline]
     fn walk(&mut self, envelope: Key) -> u32 {
         while self.cursor != NONE {

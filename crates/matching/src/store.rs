@@ -1,4 +1,4 @@
-//! Store: nodes in one growing array, in the order in which they were put there.
+//! Store: nodes in one growing array, in the order of insertion.
 //!
 //! ```text
 //!  nodes   [ 1 | 2 | 3 | 4 | … ]      a node is named by its place, counted from one; zero is none
@@ -7,9 +7,9 @@
 //!  free    a chain through order.next
 //! ```
 //!
-//! Nothing is given back to the allocator: the array keeps the size of the largest backlog.
+//! No memory is given back to the allocator: the array keeps the size of the largest backlog.
 //!
-//! The oldest node is the one that is taken out most often: that writes to no other node ([`Oldest`]).
+//! The oldest node is removed most often, which writes to no other node ([`Oldest`]).
 
 use core::mem::replace;
 
@@ -52,7 +52,7 @@ impl<T, const LANES: usize> Node<T, LANES> {
     }
 }
 
-/// The place of a node in the array; that of [`NONE`] is beyond all others.
+/// The place of a node in the array; for [`NONE`] it is beyond all others.
 #[inline(always)]
 const fn index(id: u32) -> usize {
     id.wrapping_sub(1) as usize
@@ -65,18 +65,18 @@ pub(crate) struct Store<T, const LANES: usize> {
     ends: Ends,
 }
 
-/// Where the order and the free nodes begin and end.
+/// The ends of the order, and of the list of free nodes.
 #[derive(Debug)]
 pub(crate) struct Ends {
     free: u32,
     live: u32,
     first: u32,
-    /// Out of date while there is no first.
+    /// Outdated while there is no first.
     last: u32,
 }
 
 impl Ends {
-    /// Takes the first node out of the order.
+    /// Removes the first node from the order.
     #[inline(always)]
     fn take_first<T, const LANES: usize>(&mut self, node: &mut Node<T, LANES>) {
         debug_assert_eq!(node.lanes_in, 0, "a node leaves its indices first");
@@ -85,7 +85,7 @@ impl Ends {
         self.live -= 1;
     }
 
-    /// Takes a live node out of the order; its lanes were left before.
+    /// Removes a live node from the order; it has left its lanes before.
     #[inline(always)]
     pub(crate) fn remove<T, const LANES: usize>(
         &mut self,
@@ -109,7 +109,7 @@ impl Ends {
     }
 }
 
-/// The oldest node, to be looked at and then perhaps taken out: found once for both.
+/// The oldest node, to be looked at and then perhaps removed: found once for both.
 #[derive(Debug)]
 pub(crate) struct Oldest<'a, T, const LANES: usize> {
     node: &'a mut Node<T, LANES>,
@@ -127,7 +127,7 @@ impl<T, const LANES: usize> Oldest<'_, T, LANES> {
         self.node
     }
 
-    /// Takes it out of the order; its lanes were left before.
+    /// Removes it from the order; it has left its lanes before.
     #[inline(always)]
     pub(crate) fn remove(self) {
         self.ends.take_first(self.node);
@@ -176,7 +176,7 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
     /// The oldest node.
     #[inline(always)]
     pub(crate) fn oldest(&mut self) -> Option<Oldest<'_, T, LANES>> {
-        // None is no place either.
+        // [`NONE`] is not a place either.
         let node = self.nodes.get_mut(index(self.ends.first))?;
         Some(Oldest {
             node,
@@ -194,7 +194,7 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
         &mut self.nodes[index(id)]
     }
 
-    /// The node of a name that may be out of date; a node that is not alive is still there.
+    /// The node of a name that may be outdated; a dead node is still in the array.
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Node<T, LANES>> {
         self.nodes.get_mut(index(id))
     }
@@ -217,7 +217,7 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
                 value,
             });
         } else {
-            // Field by field: a node that is built elsewhere and copied in costs more than all the rest.
+            // Field by field: building a node elsewhere and copying it in costs more than all the rest.
             let node = self.node_mut(id);
             let free = node.order.after;
             node.place = key.place;
@@ -245,14 +245,14 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
         u32::try_from(self.nodes.len()).expect("fewer than 2^32 messages and receives outstanding")
     }
 
-    /// Takes a live node out of the order; its lanes were left before.
+    /// Removes a live node from the order; it has left its lanes before.
     #[inline(always)]
     pub(crate) fn remove(&mut self, id: u32) {
         let (mut nodes, ends) = self.parts();
         ends.remove(&mut nodes, id);
     }
 
-    /// The nodes and their order, for who changes several nodes and finds each of them once.
+    /// The nodes and their order, for callers that change several nodes and find each of them once.
     #[inline(always)]
     pub(crate) fn parts(&mut self) -> (Nodes<'_, T, LANES>, &mut Ends) {
         (Nodes(&mut self.nodes), &mut self.ends)
@@ -312,7 +312,8 @@ mod tests {
         }
     }
 
-    /// What the first node has before it is out of date once another was there; no removal after that asks for it.
+    /// The first node's link to the node before it is outdated once another node was there; no later removal
+    /// reads it.
     #[test]
     fn order_holds_through_two_removals_and_a_push() {
         for (one, other) in (0..4).flat_map(|one| (0..4).map(move |other| (one, other))) {

@@ -1,4 +1,4 @@
-//! The engine against two plain lists, and the words of the standard as tables.
+//! The engine compared with two plain lists, and rules of the standard as tables.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn pattern(context: u32, source: Option<u32>, tag: Option<i32>) -> Pattern {
     }
 }
 
-/// What the standard says, in two lists. It compares fields itself, not by `Pattern::takes`.
+/// The rules of the standard, as two lists. It compares fields itself, not by `Pattern::takes`.
 #[derive(Default)]
 struct Naive {
     posted: Vec<(Pattern, u32)>,
@@ -86,8 +86,8 @@ enum Act {
     Drop(Context),
 }
 
-/// Acts over a number of sources and of tags; few keys meet often, many fill the tables. Of 16 acts on
-/// messages, `arrivals` are arrivals.
+/// Actions over some sources and tags; few keys meet often, many fill the tables. Of 16 acts on messages,
+/// `arrivals` are arrivals.
 fn acts(sources: u32, tags: i32, arrivals: u32) -> impl Strategy<Value = Act> {
     let envelopes = (0..2u32, 0..sources, 0..tags)
         .prop_map(|(context, source, tag)| envelope(context, source, tag));
@@ -137,7 +137,7 @@ proptest! {
             match act {
                 Act::Arrive(envelope) => {
                     let expected = naive.arrive(envelope, name);
-                    // What is the oldest of all is the one; every other time it is taken as such.
+                    // The match is the oldest of all; every other time it is taken by this way.
                     let oldest = engine.meet_oldest(envelope);
                     if let Some(oldest) = &oldest {
                         prop_assert_eq!(Arrival::Matched(oldest.payload()), expected);
@@ -222,7 +222,7 @@ fn the_receive_posted_first_gets_the_message() {
     ];
     for first in kinds {
         for second in kinds {
-            // With and without others before them, so by the walk as well as by the indices.
+            // With and without other receives before them, so both by the walk and by the indices.
             for others in [0, 1, 20] {
                 let mut engine = Matching::<u32, u32>::new();
                 for other in 0..others {
@@ -293,7 +293,7 @@ fn a_receive_after_a_probe_gets_what_the_probe_saw() {
     assert_eq!(engine.peek(pattern(1, Some(4), None)), None);
 }
 
-/// Section 3.8.2: a message that a matched probe took is out of reach of every other receive.
+/// Section 3.8.2: no other receive gets a message that a matched probe took.
 #[test]
 fn a_matched_probe_takes_the_message_away() {
     let mut engine = Matching::<u32, u32>::new();
@@ -318,7 +318,7 @@ fn cancel_and_match_exclude_each_other() {
     };
     assert_eq!(engine.arrive(envelope(1, 0, 0), || 0), Arrival::Matched(1));
     assert!(!engine.cancel(handle), "it was matched");
-    // The place is used again: the old handle must not reach the new receive.
+    // The place is reused: the old handle must not reach the new receive.
     let Posting::Posted(later) = engine.post(pattern(1, None, None), 2) else {
         panic!("empty")
     };

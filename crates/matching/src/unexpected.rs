@@ -1,8 +1,8 @@
-//! Unexpected messages: those that no receive was posted for, in the order in which they came.
+//! Unexpected messages: messages for which no receive was posted, in order of arrival.
 //!
-//! As for posted receives (posted.rs), but each of the four kinds of pattern has its own index over *all*
-//! messages and its own cursor: a look-up of a kind asks that index, then walks on from that cursor. The
-//! index of a kind that nobody asks for stays empty and costs nothing.
+//! They are kept like posted receives (posted.rs), but each of the four kinds of pattern has its own index
+//! over *all* messages and its own cursor: a look-up of a kind searches that index, then walks on from that
+//! cursor. The index of an unused kind stays empty and costs nothing.
 
 use crate::LAG;
 use crate::index::{Index, IndexSlot};
@@ -11,11 +11,11 @@ use crate::store::{NONE, Node, Store};
 
 const _: () = assert!(size_of::<Node<u32, KINDS>>() <= 64);
 
-/// Where a message that was found stands; good until anything changes.
+/// The position of a message that was found; valid until anything changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     id: u32,
-    /// The kind that it was asked for by, and its slot there, if it is in the index of that kind.
+    /// The kind by which it was looked up, and its slot, if it is in the index of that kind.
     indexed: Option<(WildcardKind, IndexSlot)>,
 }
 
@@ -23,9 +23,9 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Unexpected<U> {
     store: Store<U, KINDS>,
-    /// For each kind, the oldest message that is not in its index; all younger ones are not either.
+    /// For each kind, the oldest message that is not in its index; nor are all younger ones.
     cursors: [u32; KINDS],
-    /// Kinds that were ever asked for beyond the oldest message: their indices keep up.
+    /// Kinds that were ever looked up beyond the oldest message: their indices are kept up to date.
     asked: [bool; KINDS],
     indices: [Index; KINDS],
 }
@@ -57,8 +57,8 @@ impl<U: Copy> Unexpected<U> {
         }
     }
 
-    /// Keeps the way that a later look-up must walk short, for the kinds in use. Two steps, for those
-    /// first asked for when more were there already.
+    /// Keeps the walk of later look-ups short, for the kinds in use. Two steps at a time, for kinds first
+    /// used when more messages were there already.
     #[cold]
     #[inline(never)]
     fn keep_up(&mut self) {
@@ -72,11 +72,11 @@ impl<U: Copy> Unexpected<U> {
         }
     }
 
-    /// The oldest message that matches, and where it stands.
+    /// The oldest message that matches, and its position.
     #[inline(always)]
     pub(crate) fn find(&mut self, kind: WildcardKind, key: Key) -> Option<(Place, U)> {
         let lane = kind as usize;
-        // The usual one is the oldest of its key in the index, or the oldest of all, and in no index.
+        // Usually it is the oldest of its key in the index, or the oldest of all, and in no index.
         if self.indices[lane].nodes() != 0 {
             if let Some((slot, node)) = self.indices[lane].oldest(&self.store, kind, key) {
                 let place = Place {
@@ -98,7 +98,7 @@ impl<U: Copy> Unexpected<U> {
         (id != NONE).then(|| (Place { id, indexed: None }, self.store.node(id).value))
     }
 
-    /// The same of those that are not in the index of the kind: the message, or [`NONE`].
+    /// The same among the messages that are not in the index of the kind; returns the message, or [`NONE`].
     #[inline(never)]
     fn find_further(&mut self, kind: WildcardKind, key: Key) -> u32 {
         let lane = kind as usize;
@@ -129,7 +129,7 @@ impl<U: Copy> Unexpected<U> {
         (node.key(), node.value)
     }
 
-    /// Takes out a message that was found.
+    /// Removes a message that was found.
     #[inline]
     pub(crate) fn remove(&mut self, place: Place) -> (Key, U) {
         let message = self.get(place);
@@ -147,7 +147,7 @@ impl<U: Copy> Unexpected<U> {
             return self.leave(place);
         }
         if let Some((kind, slot)) = indexed {
-            // It is the oldest of its key, and its slot is known.
+            // The message is the oldest of its key, and its slot is known.
             let lane = kind as usize;
             self.indices[lane].remove_oldest(&mut nodes, lane, slot);
         }
@@ -158,7 +158,7 @@ impl<U: Copy> Unexpected<U> {
         ends.remove(&mut nodes, id);
     }
 
-    /// The same of one that is in the indices of other kinds as well: leaves those first.
+    /// The same for a message that is also in the indices of other kinds: leaves those first.
     #[inline(never)]
     fn leave(&mut self, place: Place) {
         let own = place.indexed.map(|(kind, _)| kind);
@@ -199,7 +199,7 @@ impl<U: Copy> Unexpected<U> {
                 "a cursor names a live message"
             );
             assert_eq!(count, self.indices[lane].nodes());
-            // Other kinds may be asked for first when more are there; they catch up.
+            // Other kinds may be used first when more messages are there; they catch up.
             assert!(kind != WildcardKind::Exact || self.store.len() - count <= LAG);
             assert!(self.asked[lane] || count == 0, "nobody asked for this kind");
             self.indices[lane].check(&self.store, lane, kind);

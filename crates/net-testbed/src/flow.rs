@@ -9,10 +9,10 @@ pub struct Flow {
     pub client: usize,
     /// Bits of payload per second; 0: nothing is sent.
     pub bits: u64,
-    /// Bytes of payload: at least 24, at most 1472.
+    /// Bytes of payload, 24 to 1472.
     pub payload: usize,
-    /// When it begins and ends, in nanoseconds after the load began. What comes after its end counts as
-    /// a reply and not as throughput.
+    /// When it begins and ends, in nanoseconds after the load began. Frames that arrive after its end count
+    /// as replies and not as throughput.
     pub from: u64,
     /// See [`from`](Self::from).
     pub until: u64,
@@ -25,7 +25,7 @@ pub struct Flow {
 pub enum Pattern {
     /// At equal distances.
     Steady,
-    /// So many at once, then a pause.
+    /// This many at once, then a pause.
     Bursts(u32),
 }
 
@@ -43,7 +43,7 @@ impl Flow {
         }
     }
 
-    /// The same flow, ending so many nanoseconds after the load began.
+    /// The same flow, ending `until` nanoseconds after the load began.
     #[must_use]
     pub fn ending_at(self, until: u64) -> Self {
         Self { until, ..self }
@@ -54,8 +54,8 @@ impl Flow {
         self.payload.clamp(payload::SMALLEST, payload::LARGEST)
     }
 
-    /// When datagram `sequence` is due, in nanoseconds after the load began. Computed from the beginning,
-    /// so that no rounding adds up.
+    /// When datagram `sequence` is due, in nanoseconds after the load began. Computed from the beginning, so
+    /// that rounding errors do not accumulate.
     pub(crate) fn due(&self, sequence: u64) -> u64 {
         let group = match self.pattern {
             Pattern::Steady => 1,

@@ -20,12 +20,12 @@ use crate::report::FlowReport;
 pub struct Reports(Arc<Mutex<Vec<FlowReport>>>);
 
 impl Reports {
-    /// As they are now; the generator waits as long as they are held.
+    /// The present reports; the generator waits while they are held.
     pub fn lock(&self) -> MutexGuard<'_, Vec<FlowReport>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of payload that have come from each client so far, asked for or not.
+    /// Bytes of payload received from each client so far, asked for or not.
     #[must_use]
     pub fn throughput_bytes(&self) -> Vec<u64> {
         self.lock()
@@ -56,7 +56,7 @@ struct Running {
 const HEADERS: usize = 14 + 20 + 8;
 
 impl Generator {
-    /// With these flows, and where their reports are found.
+    /// A generator of these flows, and the handle of their reports.
     #[must_use]
     pub fn new(flows: &[Flow]) -> (Self, Reports) {
         let reports = Reports(Arc::new(Mutex::new(vec![FlowReport::new(); flows.len()])));
@@ -79,8 +79,8 @@ impl Generator {
         (generator, reports)
     }
 
-    /// A steady trickle to each of so many clients, so that something can be seen: the far end of a virtual
-    /// wire in a system that nobody measures.
+    /// A steady trickle to each of `clients` clients, so that some traffic is visible: the far end of a
+    /// virtual wire in a system that is not being measured.
     #[must_use]
     pub fn trickle(clients: usize) -> Box<dyn Far> {
         let flows: Vec<Flow> = (0..clients)
@@ -91,7 +91,7 @@ impl Generator {
         Box::new(generator)
     }
 
-    /// Begins to count time here; otherwise the first frame or look does.
+    /// Starts the clock now; otherwise the first frame or look starts it.
     pub fn begin(&mut self, now: u64) {
         self.began = Some(now);
     }
@@ -137,7 +137,7 @@ fn template(flow: &Flow) -> Vec<u8> {
     bytes
 }
 
-/// Replies come back to this port.
+/// The port to which replies come back.
 fn source_port(client: usize) -> u16 {
     20_000 + client as u16
 }
@@ -190,7 +190,7 @@ impl Far for Generator {
         for (running, report) in self.flows.iter().zip(reports.iter_mut()) {
             if running.flow.client == client {
                 let passed = now.checked_sub(self.began.unwrap_or(0));
-                // Neither before the load nor after its end.
+                // Not before the load or after its end.
                 let in_load = passed.is_some_and(|passed| passed <= running.flow.until);
                 report.count_arrival(udp.payload(), now, in_load);
             }

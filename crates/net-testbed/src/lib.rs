@@ -1,11 +1,11 @@
-//! Testbed of the datapath: loads that are sent to its clients, measurements, trials of its guarantees,
-//! and the whole command `weft net`.
+//! The testbed of the datapath: loads for its clients, measurements, trials of its guarantees, and the
+//! complete command `weft net`.
 //!
 //! ```text
 //!   Flow ──▶ generator   at the far end of a virtual wire  ──▶ FlowReport of each flow
 //!        └─▶ load        over sockets of the host          ──▶
 //!
-//!   measure     a system under load for some time: throughput, round trips, processor time
+//!   measure     a system under load for a set time: throughput, round trips, processor time
 //!   simulation  a whole system in one thread and in virtual time
 //!   trial       clients that misbehave, policies that change, components that die
 //!   micro       a queue or a policy alone

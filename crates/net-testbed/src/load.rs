@@ -1,8 +1,8 @@
 //! The load generator over ordinary sockets: flows sent from the host's own stack, for a veth or a real
 //! network. [`Generator`](crate::Generator) sends the same flows from the far end of a virtual wire.
 //!
-//! What is due goes in one system call, and what has come is taken in one. The time in a datagram is
-//! that at which it was due, so a generator that is late shows as latency, not as a lower load.
+//! All due datagrams are sent in one system call, and all that have arrived are taken in one. The time in a
+//! datagram is that at which it was due, so a late generator appears as latency, not as a lower load.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -25,9 +25,9 @@ struct Running {
 }
 
 impl Running {
-    /// Takes what has come; true if anything.
+    /// Receives what has arrived; true if there was anything.
     fn receive(&self, batch: &mut Batch, began: u64, report: &mut FlowReport) -> bool {
-        // An error is that of an earlier send, to a client that is not up: that datagram is lost.
+        // An error belongs to an earlier send, to a client that is not up: that datagram is lost.
         let count = batch.receive(&self.socket).unwrap_or(0);
         if count == 0 {
             return false;
@@ -40,7 +40,7 @@ impl Running {
         true
     }
 
-    /// Sends what is due; true if anything.
+    /// Sends what is due; true if there was anything.
     fn send(&mut self, batch: &mut Batch, began: u64, report: &mut FlowReport) -> bool {
         let passed = clock::monotonic() - began;
         let length = self.flow.payload();
@@ -54,16 +54,16 @@ impl Running {
             self.next = self.flow.due(report.sent());
         }
         if count > 0 {
-            // What the host's own queue has no room for is lost as any other.
+            // Datagrams that do not fit into the host's queue are lost like any others.
             let _ = batch.send(&self.socket, count);
         }
         count > 0
     }
 }
 
-/// Runs the flows until the last has ended and nothing has come for `patience`. `to`: where the
-/// client of a flow is reached; [`client_address`] for those of a system. What clients send unasked
-/// is counted as well where the port for it ([`UNASKED_PORT`]) is free.
+/// Runs the flows until the last has ended and nothing has arrived for `patience`. `to` gives the address of
+/// a flow's client: [`client_address`] for clients of a system. Unasked datagrams of clients are counted too
+/// if their port ([`UNASKED_PORT`]) is free.
 ///
 /// # Errors
 /// If a socket cannot be made or connected.
@@ -72,7 +72,7 @@ pub fn run(
     to: impl Fn(usize) -> SocketAddrV4,
     patience: Duration,
 ) -> io::Result<Vec<FlowReport>> {
-    // A microsecond: at the usual fifty, what is due in between would go in bursts.
+    // A microsecond: at the usual fifty, datagrams due in between would be sent in bursts.
     cores::set_timer_slack(Duration::from_micros(1))?;
     let mut running = Vec::new();
     for flow in flows {
@@ -135,7 +135,7 @@ pub fn run(
     }
 }
 
-/// Counts what clients have sent of themselves; true if anything.
+/// Counts what clients have sent unasked; true if there was anything.
 fn count_unasked(
     batch: &mut Batch,
     socket: &UdpSocket,
@@ -154,7 +154,7 @@ fn count_unasked(
 }
 
 /// Waits until each client has answered a datagram, so that a load finds addresses resolved and components
-/// started. Answers those that did not within `patience`.
+/// started. Returns those that did not within `patience`.
 ///
 /// # Errors
 /// If a socket cannot be made or connected.
@@ -178,7 +178,7 @@ pub fn await_answers(
             }
             let _ = socket.send(&[FILL; 24]);
             let mut answered = [PollFd::new(&socket, Interest::Read)];
-            // Refused, nobody listens yet: the next refusal would end a wait for answers at once.
+            // Refused: nobody listens yet, and the next refusal would end a wait for answers at once.
             let refused = error.kind() != io::ErrorKind::WouldBlock;
             let entries = if refused { &mut [][..] } else { &mut answered };
             poll::wait(entries, Some(AGAIN))?;
@@ -187,7 +187,7 @@ pub fn await_answers(
     Ok(silent)
 }
 
-/// Where the client of a system is reached.
+/// The address of a client of a system.
 #[must_use]
 pub fn client_address(client: usize) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from(plan::ip(client)), ECHO_PORT)

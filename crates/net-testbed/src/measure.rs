@@ -1,4 +1,4 @@
-//! Measurement of a system: so much load for so long, and what came of it.
+//! Measurement of a system: a given load for a given time, and its results.
 //!
 //! The system runs as one thread or as threads of the measuring process, or as processes. Load comes
 //! from the far end of a virtual wire, or through a veth from the host's own stack.
@@ -16,7 +16,7 @@ use weft_net::description::Description;
 
 use crate::report::FlowReport;
 
-/// The testbed of a measurement: on which wire, and against what.
+/// The testbed of a measurement: the wire, and what is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Testbed {
     /// The virtual wire of 1 Gbit/s. Not for a system of processes: the generator would count in the
@@ -28,35 +28,35 @@ pub enum Testbed {
     Sockets,
 }
 
-/// What is measured.
+/// The measured system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
     /// The system, and how it is run.
     pub description: Description,
     /// Mbit/s of payload towards each client, in order.
     pub rates: Vec<u64>,
-    /// Where.
+    /// The testbed.
     pub testbed: Testbed,
-    /// The system (or the plain program) on core 0 alone, the generator on core 1: so that neither is
-    /// moved to where the other is. On a veth only.
+    /// The system (or the plain program) on core 0 alone, the generator on core 1: so that neither is moved
+    /// to the other's core. On a veth only.
     pub apart: bool,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// By client.
     pub reports: Vec<FlowReport>,
     /// How long load was sent, in seconds.
     pub seconds: f64,
-    /// By client: frames handed to it.
+    /// By client: frames delivered to it.
     pub handled: Vec<u64>,
     /// Processor time of each component, in seconds.
     pub components: Vec<(String, f64)>,
-    /// Processor time of all that take part, generator and the kernel's own threads for packets
-    /// included, in seconds. What other programs use is not in it.
+    /// Processor time of all participants, including the generator and the kernel's packet threads, in
+    /// seconds. Other programs are not included.
     pub all: f64,
-    /// Busy part of each core of the machine, 0 to 1: of all programs.
+    /// Busy fraction of each core of the machine, 0 to 1, by all programs.
     pub cores: Vec<f64>,
 }
 
@@ -68,7 +68,7 @@ impl Measured {
         report.throughput_bytes() as f64 * 8e-6 / self.seconds
     }
 
-    /// Mbit/s of payload that a client got; 0 where only replies are known.
+    /// Mbit/s of payload that a client received; 0 if only replies are known.
     #[must_use]
     pub fn received(&self, client: usize) -> f64 {
         let frames = self.handled.get(client).copied().unwrap_or(0);
@@ -84,16 +84,16 @@ impl Measured {
             / 1e3
     }
 
-    /// Processor time of the components in per cent of one core. The generator at the far end of a
-    /// virtual wire runs in the driver's thread and is in it.
+    /// Processor time of the components in per cent of one core. The generator at the far end of a virtual
+    /// wire runs in the driver's thread and is included.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
         let all: f64 = self.components.iter().map(|(_, seconds)| seconds).sum();
         100.0 * all / self.seconds
     }
 
-    /// µs of processor time for each packet that came back, or was sent unasked: of all that take
-    /// part, at both ends of the wire.
+    /// µs of processor time, of all participants at both ends of the wire, for each packet that came back or
+    /// was sent unasked.
     #[must_use]
     pub fn cost(&self) -> f64 {
         let packets: u64 = self
@@ -113,10 +113,10 @@ impl Measured {
     }
 }
 
-/// Runs the load for so long. `start`: how a component becomes a process, for a system of processes.
+/// Runs the load for `length`. `start`: how a component becomes a process, for a system of processes.
 ///
 /// # Errors
-/// If the system cannot be started, or a privilege for a veth is missing; it says which.
+/// If the system cannot be started, or a privilege for a veth is missing; the error says which.
 pub fn measure(setting: &Setting, length: Duration, start: &Start) -> io::Result<Measured> {
     use weft_net::description::Run::Processes;
     match (setting.testbed, setting.description.run) {

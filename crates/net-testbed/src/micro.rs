@@ -1,4 +1,4 @@
-//! Micro-benchmarks of the datapath: a queue, a policy, each alone.
+//! Micro-benchmarks of the datapath: a queue and a policy, each alone.
 
 use std::hint::{black_box, spin_loop};
 use std::io;
@@ -16,15 +16,15 @@ pub enum Micro {
     OneCore,
     /// The same by two threads on two cores; time per item of the slower one.
     TwoCores,
-    /// One decision of a policy among `size` clients that all have frames; with a limit for each
-    /// client, if so wished.
+    /// One decision of a policy among `size` clients that all have frames; optionally with a limit for each
+    /// client.
     Policy(Order, bool),
 }
 
 const CAPACITY: u32 = 512;
 
 impl Micro {
-    /// Samples, each the mean nanoseconds of `iterations` operations, after some to warm up.
+    /// Samples, each the mean nanoseconds of `iterations` operations, after a warm-up.
     ///
     /// # Errors
     /// If memory is refused, or two cores are needed and there is one.
@@ -103,7 +103,7 @@ fn two_cores(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::R
     let pinned = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // A core that is refused makes the figure worse, never wrong.
+            // A refusal makes the figure worse, never wrong.
             let _ = cores::pin(&[second]);
             pinned.wait();
             let mut taken = 0;
@@ -132,7 +132,7 @@ fn two_cores(size: usize, warmup: u64, iterations: u64, samples: usize) -> io::R
                 let count = round(count);
                 let mut done = 0;
                 while done < count {
-                    // Looks at the consumer's index only when what is known is not enough.
+                    // Reads the consumer's index only when the known room is not enough.
                     while source.backlog() + size > CAPACITY && source.depth() + size > CAPACITY {
                         spin_loop();
                     }
@@ -164,7 +164,7 @@ fn policy(
         order,
         weights: (1..=clients as u32).collect(),
         levels: (0..clients as u32).map(|client| client % 4).collect(),
-        // Below what they ask for: every decision meets a client that must wait.
+        // Below their demand: every decision meets a client that must wait.
         limits: vec![if limited { 100_000_000 } else { 0 }; clients],
         ..Choice::default()
     };

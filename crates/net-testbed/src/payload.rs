@@ -13,7 +13,7 @@ pub const LARGEST: usize = 1472;
 
 const MAGIC: u64 = 0x7765_6674_6c6f_6164;
 
-/// Stands in the middle of each payload.
+/// Fills the middle of each payload.
 pub(crate) const FILL: u8 = 0x5a;
 
 /// Writes number, time and a pattern that depends on the number.
@@ -21,7 +21,7 @@ pub(crate) fn write(payload: &mut [u8], sequence: u64, now: u64) {
     payload[..8].copy_from_slice(&MAGIC.to_le_bytes());
     payload[8..16].copy_from_slice(&sequence.to_le_bytes());
     payload[16..24].copy_from_slice(&now.to_le_bytes());
-    // The rest of the template stays; its ends show whether the frame is whole and the right one.
+    // The rest of the template stays; both ends show whether the frame is whole and the right one.
     if let Some(end) = payload.len().checked_sub(8).filter(|&end| end >= SMALLEST) {
         payload[end..].copy_from_slice(&(sequence ^ MAGIC).to_le_bytes());
     }
@@ -37,7 +37,7 @@ pub(crate) fn read(payload: &[u8]) -> Option<(u64, u64)> {
         .then(|| (number(&payload[8..16]), number(&payload[16..24])))
 }
 
-/// Whether the rest of a payload is what was written with this number.
+/// Whether the rest of a payload is that written with this number.
 pub(crate) fn is_whole(payload: &[u8], sequence: u64) -> bool {
     match payload.len().checked_sub(8).filter(|&end| end >= SMALLEST) {
         Some(end) => {

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::payload;
 
-/// What came of a flow.
+/// The results of a flow.
 #[derive(Clone)]
 pub struct FlowReport {
     sent: u64,
@@ -14,7 +14,7 @@ pub struct FlowReport {
     unasked_bytes: u64,
     corrupt: u64,
     reordered: u64,
-    /// The highest number that has come back.
+    /// The highest number in replies so far.
     highest: u64,
     round_trips: Histogram<u64>,
 }
@@ -35,7 +35,7 @@ impl std::fmt::Debug for FlowReport {
 }
 
 impl FlowReport {
-    /// Nothing yet.
+    /// An empty report.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -58,8 +58,8 @@ impl FlowReport {
         self.sent += 1;
     }
 
-    /// Counts what has come from the client, at this time of the sender's clock. What comes when the load
-    /// is over (`in_load` is false) is a reply, but no throughput.
+    /// Counts what has come from the client, at this time of the sender's clock. Datagrams after the end of
+    /// the load (`in_load` is false) count as replies, but not as throughput.
     pub(crate) fn count_arrival(&mut self, bytes: &[u8], now: u64, in_load: bool) {
         let length = if in_load { bytes.len() as u64 } else { 0 };
         let Some((sequence, sent)) = payload::read(bytes) else {
@@ -80,7 +80,7 @@ impl FlowReport {
             .saturating_record(now.saturating_sub(sent).max(1));
     }
 
-    /// Counts a datagram of so many bytes that the client sent by itself.
+    /// Counts a datagram of `bytes` bytes that the client sent unasked.
     pub(crate) fn count_unasked(&mut self, bytes: usize) {
         self.unasked += 1;
         self.unasked_bytes += bytes as u64;
@@ -98,13 +98,13 @@ impl FlowReport {
         self.replies
     }
 
-    /// Datagrams sent that no reply has come to.
+    /// Datagrams sent that were not answered.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.replies)
     }
 
-    /// Datagrams that the client sent by itself.
+    /// Datagrams that the client sent unasked.
     #[must_use]
     pub fn unasked(&self) -> u64 {
         self.unasked
@@ -122,13 +122,13 @@ impl FlowReport {
         self.reordered
     }
 
-    /// Bytes of payload in the replies that came while the load lasted.
+    /// Bytes of payload in the replies that arrived during the load.
     #[must_use]
     pub fn reply_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of payload that came while the load lasted: replies, and what the client sent by itself.
+    /// Bytes of payload that arrived during the load: replies, and what the client sent unasked.
     #[must_use]
     pub fn throughput_bytes(&self) -> u64 {
         self.bytes + self.unasked_bytes

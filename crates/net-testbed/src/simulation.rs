@@ -1,5 +1,5 @@
-//! Simulation: a whole system in one thread and in virtual time: every component in turn, the clock jumps to the next
-//! deadline. The same input gives the same result.
+//! Simulation: a whole system in one thread and in virtual time: components run in turn, and the clock jumps to the
+//! next deadline. The same input gives the same result.
 
 use std::io;
 
@@ -19,7 +19,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A system with this at the far end of its wire. `absent`: a component that does nothing.
+    /// A system with `far` at the far end of its wire. `absent`: a component that does nothing.
     ///
     /// # Errors
     /// If the kernel refuses memory or descriptors.
@@ -71,7 +71,7 @@ impl Simulation {
         self.now
     }
 
-    /// Starts a component that was absent, or a successor of one that was ended.
+    /// Starts a component that was absent, or the successor of one that was ended.
     ///
     /// # Errors
     /// If the kernel refuses memory or descriptors.
@@ -97,7 +97,7 @@ impl Simulation {
         self.now = next.max(self.now + 1_000).min(end);
     }
 
-    /// Lets so many nanoseconds pass.
+    /// Lets `nanoseconds` pass.
     pub fn run(&mut self, nanoseconds: u64) {
         let end = self.now + nanoseconds;
         while self.now < end {

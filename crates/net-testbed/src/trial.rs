@@ -1,5 +1,5 @@
-//! Trials: what the datapath promises about clients that misbehave, policies that change and components
-//! that die, tried in real time on this machine, with figures. `weft net trial`.
+//! Trials: the datapath's guarantees about misbehaving clients, changing policies and dying components,
+//! tested in real time on this machine, with figures. `weft net trial`.
 
 /// Prints a line if anybody reads it: a trial goes on to its end.
 macro_rules! say {
@@ -54,7 +54,7 @@ pub fn run(trial: Trial, start: Start) -> io::Result<()> {
     }
 }
 
-/// Lets so much time pass.
+/// Lets `length` pass.
 fn pass(length: Duration) -> io::Result<()> {
     let end = clock::deadline_after(length);
     let nobody = EventWaiter::new()?;
@@ -64,7 +64,7 @@ fn pass(length: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// A system of these clients as threads, on a virtual wire of so many Mbit/s with this load at its far
+/// A system of these clients as threads, on a virtual wire of `megabits` Mbit/s with this load at its far
 /// end.
 fn threads(
     description: Description,

@@ -1,5 +1,5 @@
-//! The broker: builds a system, starts each component as a process that gets its own capabilities
-//! and nothing else, replaces what dies, hands places to programs that attach, answers questions.
+//! The broker: it builds a system, starts each component as a process with only its own capabilities,
+//! replaces components that die, gives places to programs that attach, and answers questions.
 //!
 //! ```text
 //!   weft net up ── broker ──capabilities over a socket──▶ process of each component
@@ -9,9 +9,9 @@
 //!                    └── notices an end by a descriptor of the process
 //! ```
 //!
-//! The broker moves no frames and touches no buffers. It waits for nobody: who says something slowly, does
-//! not read what is sent to it, or cannot be started, is gone on with when there is news of it
-//! (`callers.rs`, `restarts.rs`).
+//! The broker moves no frames and touches no buffers. It waits for nobody: callers that send slowly or do not
+//! read, and components that cannot be started, are handled when there is news of them (`callers.rs`,
+//! `restarts.rs`).
 
 mod callers;
 mod journal;
@@ -55,7 +55,7 @@ pub struct Broker {
     /// The components that the broker runs.
     lives: HashMap<ComponentId, Life>,
     restarts: HashMap<ComponentId, Restarts>,
-    /// Places for programs that attach, by client; one that is free is not there.
+    /// Occupied places of programs that attach, by client.
     slots: HashMap<usize, ClientSlot>,
     /// Programs that get a place as soon as it is ready.
     pending: Vec<PendingAttachment>,
@@ -69,7 +69,7 @@ enum Life {
     Ended {
         /// When it is started again, in nanoseconds.
         due: u64,
-        /// Its neighbours have been told.
+        /// Whether its neighbours have been told.
         reattached: bool,
     },
 }
@@ -92,7 +92,7 @@ enum Wire {
 struct RealWire {
     access: Access,
     name: String,
-    /// Where its far end is, if that was made for the run.
+    /// The namespace of its far end, if that was made for the run.
     namespace: Option<NetworkNamespace>,
 }
 
@@ -123,13 +123,13 @@ impl Wire {
     }
 }
 
-/// How long a neighbour may take to let go of what a dead component had.
+/// How long a neighbour may take to release what a dead component had.
 const FOLLOW: Duration = Duration::from_millis(100);
 
-/// After how long what the kernel refused is tried again, in nanoseconds.
+/// Time until something that the kernel refused is tried again, in nanoseconds.
 const RETRY: u64 = 100_000_000;
 
-/// How long those who end may take in all when the system goes down.
+/// How long all components together may take to end when the system goes down.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// The address of a system of this name and user: abstract, so it is gone with the broker.
@@ -147,7 +147,7 @@ impl Broker {
     /// If a system of this name runs already, a privilege is missing, or the kernel refuses.
     pub fn up(description: Description, start: Start) -> io::Result<Self> {
         let name = description.name.clone();
-        // A large system has more descriptors than a program usually may.
+        // A large system has more descriptors than a program may usually have.
         descriptor::raise_limit()?;
         let listener = UnixListener::bind_addr(&address(&name)?).map_err(|error| {
             io::Error::new(
@@ -187,7 +187,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Whether the broker runs it: a client without work is a place for others.
+    /// Whether the broker runs it: a client without work is a place for attaching programs.
     fn is_ours(&self, id: ComponentId) -> bool {
         match id {
             ComponentId::Client(index) => self.system.description().clients[index].work.is_some(),
@@ -222,22 +222,23 @@ impl Broker {
         Ok(())
     }
 
-    /// Lets the neighbours of a component that is gone take back what it had.
+    /// Makes the neighbours of a component that is gone take back its buffers.
     ///
     /// # Errors
-    /// If there is no memory for what is made anew: it is to be tried again.
+    /// If there is no memory for the replacements: to be tried again.
     fn reattach(&mut self, gone: ComponentId) -> io::Result<()> {
         for phase in 0..PHASES {
             let reattached = self.system.reattach(gone, phase)?;
             for id in reattached.cut_off {
-                // It has read nothing for hundreds of messages: its successor starts from what holds now.
+                // It has not read hundreds of messages: it is replaced, and its successor starts from the
+                // present state.
                 if let Some(running) = self.lives.get(&id).and_then(Life::process) {
                     let _ = running.handle.signal(SIGKILL);
                 }
             }
             let end = clock::deadline_after(FOLLOW);
             for id in reattached.told {
-                // A client need not behave; what is dead itself is reattached in its own turn.
+                // A client need not behave; a neighbour that is dead itself is reattached in its own turn.
                 while self.is_alive(id) && !self.system.has_followed(id) && clock::monotonic() < end
                 {
                     weft_sys::cores::yield_core();
@@ -265,7 +266,7 @@ impl Broker {
                 Ok(ready) => ready,
                 Err(error) => {
                     self.say(format_args!("{error}; it goes on in 0.1 s"));
-                    // Without descriptors this only sleeps.
+                    // Without entries this only sleeps.
                     let _ = poll::wait(&mut [], Some(Duration::from_nanos(RETRY)));
                     Readiness::default()
                 }
@@ -324,9 +325,10 @@ impl Broker {
         Ok(ready)
     }
 
-    /// When something is due though there is no news.
+    /// When something is due even without news.
     fn deadline(&self) -> Option<u64> {
-        /// How often those who follow an order are looked at, in nanoseconds: nothing announces it.
+        /// How often to check whether components have followed an order, in nanoseconds: nothing announces
+        /// it.
         const LOOK: u64 = 500_000;
         let now = clock::monotonic();
         let ended = self.lives.values().filter_map(|life| match life {
@@ -349,7 +351,7 @@ impl Broker {
         self.journal.say(clock::monotonic(), sentence);
     }
 
-    /// A component has ended: when will there be another?
+    /// A component has ended: schedules its successor.
     fn note_end(&mut self, id: ComponentId) {
         let Some(Life::Running(mut running)) = self.lives.remove(&id) else {
             return;
@@ -372,7 +374,7 @@ impl Broker {
         self.lives.insert(id, Life::Ended { due, reattached });
     }
 
-    /// Tells the neighbours of those who have ended, and starts those whose time has come.
+    /// Tells the neighbours of components that have ended, and starts successors that are due.
     fn start_again(&mut self) {
         let ended: Vec<(ComponentId, u64, bool)> = self
             .lives
@@ -405,7 +407,7 @@ impl Broker {
         }
     }
 
-    /// Answers what was asked; true if the system is to go down.
+    /// Answers the questions; true if the system is to go down.
     fn answer_all(&mut self, turn: Turn) -> bool {
         if let Some(error) = turn.trouble {
             self.say(format_args!("nobody can be answered for now: {error}"));
@@ -445,7 +447,7 @@ impl Broker {
     }
 }
 
-/// Of whom there is news.
+/// The sources that have news.
 #[derive(Default)]
 struct Readiness {
     /// Components that have ended.
@@ -466,7 +468,7 @@ impl Drop for Broker {
             let Life::Running(mut running) = life else {
                 continue;
             };
-            // One that does not end by itself is ended.
+            // A component that does not end by itself is killed.
             let left = Duration::from_nanos(end.saturating_sub(clock::monotonic()));
             if !matches!(running.handle.wait_end(Some(left)), Ok(true)) {
                 let _ = running.child.kill();

@@ -1,7 +1,7 @@
 //! Buffer regions, mapped by those components whose role needs it.
 //!
-//! Bytes are copied in and out; nobody holds a reference into a region that another process may
-//! write, with one exception that says so ([`Buffers::own`]).
+//! Bytes are copied in and out; nobody holds a reference into a region that another process may write, with
+//! one documented exception ([`Buffers::own`]).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,20 +12,20 @@ use weft_sys::{Mapping, MemoryFile, Region};
 /// Bytes of a buffer: the largest Ethernet frame, rounded up to a power of two.
 pub const SIZE: u32 = 2048;
 
-/// Where in a buffer of the card a frame begins: the kernel keeps this much for programs that look at
-/// it. In all other regions it begins with the buffer.
+/// Offset of a frame in a buffer of the card: the kernel reserves this much for programs that process it. In
+/// all other regions frames begin with the buffer.
 pub const LEAD: u32 = weft_sys::xdp::LEAD;
 
 /// Bytes that a frame can have in a buffer of the card.
 pub const ROOM: u32 = SIZE - LEAD;
 
-/// The memory of a region, made once by whoever builds the system.
+/// The memory of a region, made once by the builder of the system.
 pub struct BufferMemory {
     file: MemoryFile,
 }
 
 impl BufferMemory {
-    /// Of so many buffers.
+    /// The memory of `count` buffers.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -34,7 +34,7 @@ impl BufferMemory {
         Ok(Self { file })
     }
 
-    /// A descriptor through which it can be mapped, for reading only if so wished.
+    /// A descriptor through which it can be mapped, on request for reading only.
     ///
     /// # Errors
     /// If no descriptors are left.
@@ -71,7 +71,7 @@ impl Buffers {
     /// Maps a region that was handed over.
     ///
     /// # Errors
-    /// If it is not a sealed memory file, not a whole number of buffers, or may not be mapped so.
+    /// If it is not a sealed memory file, not a whole number of buffers, or may not be mapped like this.
     pub fn adopt(descriptor: OwnedFd, writable: bool) -> io::Result<Self> {
         let file = MemoryFile::adopt(descriptor)?;
         if file.is_empty() || !file.len().is_multiple_of(SIZE as usize) {
@@ -101,7 +101,7 @@ impl Buffers {
         (self.mapping.len() / SIZE as usize) as u32
     }
 
-    /// Where the frame of the buffer at an offset is.
+    /// The offset of the frame in the buffer at `offset`.
     #[inline]
     fn at(&self, offset: u32) -> usize {
         offset as usize + self.lead as usize
@@ -114,7 +114,7 @@ impl Buffers {
         self.mapping.bytes(self.at(offset), N)?.read()
     }
 
-    /// Copies out; answers how many bytes (0 if they do not lie within).
+    /// Copies out; returns how many bytes (0 if they do not lie within).
     #[inline]
     pub fn read(&self, offset: u32, length: usize, into: &mut [u8]) -> usize {
         let length = length.min(into.len());

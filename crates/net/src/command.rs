@@ -60,7 +60,8 @@ pub fn start() -> Start {
     }
 }
 
-/// Says what went wrong, after this name, if anybody listens. Who has closed our output has what was wanted of it.
+/// Prints what went wrong, after this name, if anybody reads it. A reader that has closed our output has all
+/// that it wanted.
 #[must_use]
 pub fn outcome(result: Result<()>, name: &str) -> ExitCode {
     let Err(error) = result else {

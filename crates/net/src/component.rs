@@ -1,4 +1,4 @@
-//! Component: what runs in an event loop over its queues.
+//! Component: a part of the system that runs in an event loop over its queues.
 //!
 //! ```text
 //!   step ──moved something?──▶ step …
@@ -19,7 +19,7 @@ pub trait Component: Send {
     /// clock, or of virtual time.
     fn step(&mut self, now: u64) -> bool;
 
-    /// Asks all neighbours that matter to notify; true if there is something to do already.
+    /// Asks all relevant neighbours to notify; true if there is something to do already.
     #[must_use = "with something to do there is no event to wait for"]
     fn announce(&mut self) -> bool;
 
@@ -28,8 +28,8 @@ pub trait Component: Send {
         None
     }
 
-    /// Whether those it hands frames to are far behind. Then it gives way after a step: what it moves
-    /// while they get no processor would only be dropped further on.
+    /// Whether its receivers are far behind. Then it yields after a step: frames moved while they have no
+    /// processor would only be dropped later.
     fn is_ahead(&mut self) -> bool {
         false
     }
@@ -50,7 +50,7 @@ impl Fused {
         self.0.push(component);
     }
 
-    /// Runs the last one no longer.
+    /// Removes the last one.
     pub fn pop(&mut self) -> Option<Box<dyn Component>> {
         self.0.pop()
     }
@@ -72,7 +72,7 @@ impl Component for Fused {
     }
 
     fn announce(&mut self) -> bool {
-        // All announce, also after one has found something: the rest is then notified once for nothing.
+        // All announce, even after one has found something: the others are then notified once for nothing.
         let mut found = false;
         for component in &mut self.0 {
             found |= component.announce();
@@ -88,7 +88,7 @@ impl Component for Fused {
     }
 
     fn is_ahead(&mut self) -> bool {
-        // Whoever lies behind may be one of them; those outside are behind any of them.
+        // The one that is behind may be one of them; those outside are behind any of them.
         self.0.iter_mut().any(|component| component.is_ahead())
     }
 

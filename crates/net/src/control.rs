@@ -1,5 +1,5 @@
-//! Control of the components by the broker: a page of orders and counters for each, and messages that bring
-//! other memory.
+//! Control of the components by the broker: a page of orders and counters for each, and messages that carry
+//! new memory.
 //!
 //! ```text
 //!   broker ──orders──▶ ControlPage ──▶ ControlPort ──▶ ControlLoop ──reattach, set policy──▶ Stage

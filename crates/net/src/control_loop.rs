@@ -8,9 +8,9 @@
 //!   step of the stage: frames are moved and counted ──▶ counters that differ are reported
 //! ```
 //!
-//! A stage neither sees the control page nor knows of orders: it is told what has changed, and has its
-//! counters lent for a step. An order that cannot be followed is never acknowledged, so that nobody believes
-//! that the old memory is let go of; the component ends.
+//! A stage does not see the control page and does not know orders: it is told what has changed, and is lent
+//! its counters for a step. An order that cannot be followed is never acknowledged, so that nobody believes
+//! that the old memory is released; the component ends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -37,7 +37,7 @@ impl<S: Stage> ControlLoop<S> {
         &mut self.stage
     }
 
-    /// Follows orders, does this with the stage, reports what was counted.
+    /// Follows orders, runs `work` on the stage, reports what was counted.
     #[inline]
     pub fn round<R>(&mut self, work: impl FnOnce(&mut S, &mut [Counters]) -> R) -> R {
         if self.port.is_changed() {

@@ -1,5 +1,5 @@
-//! The description of a system: wire, clients, policy, sizes. Read from TOML; a mistake is answered
-//! with its line and what to write instead.
+//! The description of a system: wire, clients, policy, sizes. It is read from TOML; an error names the line
+//! and what to write instead.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::queue::channel::LEAST;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Description {
-    /// By what name `weft net status` and clients find it.
+    /// The name by which `weft net status` and clients find it.
     #[serde(default = "default_name")]
     pub name: String,
     /// The wire.
@@ -27,19 +27,19 @@ pub struct Description {
     /// Entries of a queue, unless a client says less.
     #[serde(default = "default_queue")]
     pub queue: u32,
-    /// Frames that may lie at the driver to be sent.
+    /// Frames that may wait at the driver to be sent.
     #[serde(default = "default_window")]
     pub window: u32,
     /// Whether the driver is two components.
     #[serde(default)]
     pub driver_threads: DriverThreads,
-    /// Whose turn it is to send.
+    /// Which client sends next.
     #[serde(default)]
     pub policy: PolicyDescription,
     /// Cores on which the components run; all, if empty.
     #[serde(default)]
     pub cores: Cores,
-    /// Nice values of components by name, as in `cores`: more is less of the processor.
+    /// Nice values of components by name, as in `cores`: higher means less of the processor.
     #[serde(default)]
     pub nice: BTreeMap<String, i32>,
     /// The clients, in order.
@@ -60,7 +60,7 @@ pub enum WireDescription {
     /// A pair of interfaces between the host and a network namespace of its own, made and removed by
     /// the run. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN.
     Veth {
-        /// Through what; the best that works, if left out.
+        /// The way of access; the best that works, if left out.
         #[serde(default)]
         driver: Option<WireDriver>,
     },
@@ -71,7 +71,7 @@ pub enum WireDescription {
     Interface {
         /// Its name.
         name: String,
-        /// As for a veth; left out, an interface on which the host has an address is not taken from it.
+        /// As for a veth. If left out, an interface with an address of the host stays with the host.
         #[serde(default)]
         driver: Option<WireDriver>,
     },
@@ -81,9 +81,9 @@ pub enum WireDescription {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireDriver {
-    /// AF_XDP: rings shared with the kernel. What arrives at the interface is the system's alone.
+    /// AF_XDP: rings shared with the kernel. Arriving frames go to the system alone.
     Xdp,
-    /// AF_PACKET: any interface; the host sees what arrives too.
+    /// AF_PACKET: any interface; the host sees arriving frames, too.
     Packet,
 }
 
@@ -115,7 +115,7 @@ pub enum DriverThreads {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PolicyDescription {
-    /// Whose turn it is.
+    /// The order of turns.
     #[serde(default = "default_order")]
     pub order: Order,
     /// Frames that may pass a waiting client of a lower level.
@@ -137,7 +137,7 @@ pub struct Cores {
 pub struct ClientDescription {
     /// Its name.
     pub name: String,
-    /// What it does; a client without work is a place for a program that attaches.
+    /// Its work; a client without work is a place for a program that attaches.
     #[serde(default)]
     pub work: Option<Work>,
     /// Full buffers that may wait for it.
@@ -146,11 +146,11 @@ pub struct ClientDescription {
     /// Full buffers that may wait from it.
     #[serde(default)]
     pub tx_queue: Option<u32>,
-    /// Whether what it sends is copied before the card sees it.
+    /// Whether its frames are copied before the card sees them.
     #[serde(default)]
     pub tx_copier: bool,
-    /// Whether what it writes into its queues is validated by a component of its own, before those
-    /// that others need see it.
+    /// Whether a separate component validates what it writes into its queues, before components that others
+    /// depend on see it.
     #[serde(default)]
     pub driver: bool,
     /// Its share under the weighted order.
@@ -203,9 +203,9 @@ impl Default for PolicyDescription {
 /// A mistake in a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Line, counted from 1, where it can be told.
+    /// Line, counted from 1, if known.
     pub line: Option<usize>,
-    /// What is wrong and what to write instead.
+    /// The error, and what to write instead.
     pub message: String,
 }
 
@@ -338,7 +338,7 @@ impl Description {
         Ok(())
     }
 
-    /// The policy that it asks for.
+    /// The policy that it describes.
     #[must_use]
     pub fn choice(&self) -> Choice {
         Choice {
@@ -350,7 +350,7 @@ impl Description {
         }
     }
 
-    /// A system of clients that all do the same, with everything as usual.
+    /// A system of clients with these works, and defaults otherwise.
     #[must_use]
     pub fn of(works: &[Work]) -> Self {
         let client = |(index, work): (usize, &Work)| ClientDescription {

@@ -9,19 +9,20 @@
 //!
 //! ```text
 //!   queue        rings of descriptors, ledgers, channels       buffers   regions of frames
-//!   stage        the movers of frames: drivers, copiers, multiplexers
+//!   stage        moves frames: drivers, copiers, multiplexers
 //!   control      orders and counters of a component            control_loop  follows and reports around a stage
-//!   component    code that runs in an event loop               runner        that loop
-//!   policy       which client may send next                    wire          a driver's view of a network
+//!   component    runs in an event loop                         runner        that loop
+//!   policy       who may send next                             wire          what a driver sees of a network
 //!   client       port, IP stack, work                          socket        the same for other programs
-//!   system       all memory, and which component gets what     broker        components as processes
-//!   description  of a system, in TOML                          command       weft net up, status, policy, down
+//!   system       all memory, and which component gets which    broker        components as processes
+//!   description  the wanted system, in TOML                    command       weft net up, status, policy, down
 //! ```
 //!
 //! Loads, measurements and trials are in `weft-net-testbed`.
 //!
-//! A component works until its queues are empty, then sleeps until a neighbour notifies it. Between two
-//! components there is one [`queue::channel`]. Buffers belong to the component that fills them, and return to it.
+//! A component works until its queues are empty, then sleeps until a neighbour notifies it. Two components
+//! are connected by one [`queue::channel`]. Buffers belong to the component that fills them, and return to
+//! it.
 //!
 //! | component | maps | may write |
 //! |---|---|---|

@@ -12,7 +12,7 @@ pub struct Party {
     pub ip: [u8; 4],
 }
 
-/// Who is at the other end of a wire: the load generator, or the host on the far side of a veth.
+/// The party at the other end of a wire: the load generator, or the host on the far side of a veth.
 pub const FAR: Party = Party {
     address: [0x02, 0x77, 0x65, 0x66, 0x74, 0xfe],
     ip: [10, 77, 0, 1],
@@ -21,10 +21,10 @@ pub const FAR: Party = Party {
 /// Bits of the network part.
 pub const PREFIX: u8 = 24;
 
-/// Where echo clients listen (the port of the service of that name).
+/// The port at which echo clients listen (the port of the service of that name).
 pub const ECHO_PORT: u16 = 7;
 
-/// Where clients send at the far end what nobody has asked for (the discard service).
+/// The far end's port for what clients send unasked (the discard service).
 pub const UNASKED_PORT: u16 = 9;
 
 /// First host number of a client.

@@ -1,4 +1,5 @@
-//! Transmit policy, which decides who may send next: the one place of the Tx multiplexer that decides, behind one small trait.
+//! Transmit policy: decides which client may send next. All decisions of the Tx multiplexer are behind one
+//! small trait.
 //!
 //! | policy | who is next | bound |
 //! |---|---|---|
@@ -22,28 +23,28 @@ pub use signalled::Signalled;
 
 use serde::{Deserialize, Serialize};
 
-/// What a policy says.
+/// The decision of a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// The first frame of this client goes now. The policy has counted it.
     Send(usize),
-    /// Somebody has a frame, but nobody may send before this moment (monotonic nanoseconds).
+    /// Some client has a frame, but none may send before this moment (monotonic nanoseconds).
     Wait(u64),
-    /// Nobody has a frame.
+    /// No client has a frame.
     Idle,
 }
 
-/// Decides whose frame goes next. Given the same calls it gives the same answers: time is an argument.
+/// Decides which client's frame goes next. The same calls give the same results: time is an argument.
 pub trait Policy: Send {
-    /// Who is next. On [`Turn::Send`] the caller must send that frame.
+    /// The next client. On [`Turn::Send`] the caller must send that frame.
     fn next(&mut self, backlog: &Backlog, now: u64) -> Turn;
 }
 
-/// A policy as plain data: what a description says, what is sent to a running system.
+/// A policy as plain data: as in a description, and as sent to a running system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// Whose turn it is.
+    /// The order of turns.
     pub order: Order,
     /// For each client: weight in [`Order::Weighted`], at least 1.
     #[serde(default)]
@@ -116,7 +117,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// Clients that always have a frame of these lengths: frames and bytes of each after so many turns.
+    /// Clients that always have a frame of these lengths: frames and bytes of each after `turns` turns.
     pub(super) fn saturated(
         policy: &mut dyn Policy,
         lengths: &[u16],

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Buffers belong to the source: in the beginning, and after each reattachment, it has all of them. The
-//! [`ring`] moves descriptors, the [`ledger`] judges them, a [`channel`] is the pair of rings with the
+//! [`ring`] moves descriptors, the [`ledger`] validates them, a [`channel`] is the pair of rings with the
 //! events of both sides.
 
 #[cfg(not(loom))]

@@ -9,20 +9,20 @@ use weft_sys::{clock, cores};
 use crate::component::{Component, Fused};
 use crate::control::ControlPage;
 
-/// A component with all that it needs to run alone.
+/// A component with everything that it needs to run alone.
 pub struct Runner {
     component: Box<dyn Component>,
-    /// Wakes for what its neighbours notify.
+    /// Wakes when neighbours notify.
     waiter: EventWaiter,
-    /// Where it is told to stop.
+    /// The page that tells it to stop.
     page: ControlPage,
 }
 
-/// How old the processor time on a control page may be, in nanoseconds: asking for it is a system call.
+/// How old the processor time on a control page may be, in nanoseconds: reading the clock is a system call.
 const REPORTED: u64 = 1_000_000;
 
 impl Runner {
-    /// Of a component whose neighbours notify this waiter.
+    /// The runner of a component whose neighbours notify this waiter.
     #[must_use]
     pub fn new(component: Box<dyn Component>, waiter: EventWaiter, page: ControlPage) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Runner {
         }
     }
 
-    /// Several as one, which run in turn and end with the first: it wakes for what wakes any of them.
+    /// Several runners as one: they run in turn and end with the first; whatever wakes one of them wakes it.
     ///
     /// # Errors
     /// If no descriptors are left.
@@ -46,14 +46,14 @@ impl Runner {
         let page = runners[0].page.clone();
         let mut components = Fused::default();
         for runner in runners {
-            // Its own waiter lies in the common one. The system keeps it.
+            // Its own waiter is registered in the common one. The system keeps it.
             waiter.register_waiter(&runner.waiter)?;
             components.push(runner.component);
         }
         Ok(Self::new(Box::new(components), waiter, page))
     }
 
-    /// The component alone, for one that runs it in virtual time.
+    /// The component alone, to be run in virtual time.
     #[must_use]
     pub fn into_component(self) -> Box<dyn Component> {
         self.component

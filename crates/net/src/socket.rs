@@ -16,8 +16,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! All sockets of a [`Network`] share its stack. A waiting call keeps the stack until it is done: a program that needs to
-//! wait in several threads at once must attach several clients.
+//! All sockets of a [`Network`] share its stack. A waiting call keeps the stack until it is done: a program
+//! that wants to wait in several threads at once attaches several clients.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -49,7 +49,7 @@ struct Inner {
     stack: ControlLoop<Stack>,
     waiter: EventWaiter,
     next_port: u16,
-    /// Keeps the place, and ends with the system; `None` where there is no broker.
+    /// Keeps the place, and closes when the system ends; `None` where there is no broker.
     place: Option<UnixStream>,
 }
 
@@ -57,9 +57,9 @@ struct Inner {
 const EPHEMERAL: u16 = 49_152;
 
 impl Network {
-    /// Takes the place of a client in a running system of this user. The place belongs to this process: a child that is
-    /// forked and goes on when this process has ended has no place any more, and its waiting calls end with an error of
-    /// kind `ConnectionAborted`, as they do when the system goes down.
+    /// Takes the place of a client in a running system of this user. The place belongs to this process: a
+    /// forked child that outlives it has no place any more, and its waiting calls end with an error of kind
+    /// `ConnectionAborted`, as they do when the system goes down.
     ///
     /// # Errors
     /// If there is no such system or place, or it is taken.
@@ -68,7 +68,7 @@ impl Network {
         Self::of(capabilities, Some(place))
     }
 
-    /// Makes a network from the capabilities of a client, for instance of a system in this process.
+    /// A network from the capabilities of a client, for instance of a system in this process.
     ///
     /// # Errors
     /// If they are those of another component.
@@ -109,7 +109,7 @@ impl Network {
     /// A UDP socket on this port; 0: any port.
     ///
     /// # Errors
-    /// None today; kept for stacks that refuse a port that is taken.
+    /// None today; for stacks that refuse a port in use.
     pub fn udp(&self, port: u16) -> io::Result<UdpSocket> {
         let mut inner = self.lock();
         let port = if port == 0 { inner.port() } else { port };
@@ -140,7 +140,7 @@ impl Network {
     pub fn connect(&self, to: SocketAddrV4) -> io::Result<TcpStream> {
         let stream = self.stream();
         let handle = stream.handle;
-        // Declared after the stream: given up before it, which locks when it is dropped.
+        // Declared after the stream: released before it, as the stream locks when it is dropped.
         let mut inner = self.lock();
         let local = inner.port();
         let connected = inner
@@ -199,13 +199,13 @@ impl Inner {
         port
     }
 
-    /// Drives the stack until `look` finds what it waits for.
+    /// Drives the stack until `look` returns a result.
     fn wait_for<T>(
         &mut self,
         limit: Option<u64>,
         mut look: impl FnMut(&mut Stack) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
-        // Woken, and nothing has come: by what, then?
+        // Woken although nothing has arrived: the cause must be checked.
         let mut woken = false;
         loop {
             let now = clock::monotonic();
@@ -238,7 +238,7 @@ impl Inner {
         }
     }
 
-    /// Whether the place is still ours: the broker says nothing over the connection but its end.
+    /// Whether the place is still ours: the broker never sends over the connection, only closes it.
     fn has_place(&self) -> io::Result<()> {
         let Some(place) = &self.place else {
             return Ok(());
@@ -280,7 +280,7 @@ impl UdpSocket {
         })
     }
 
-    /// Waits for a datagram; one that is too long is cut.
+    /// Waits for a datagram; the part that does not fit is cut off.
     ///
     /// # Errors
     /// If the kernel refuses to let it wait.
@@ -388,7 +388,7 @@ impl Drop for TcpStream {
     fn drop(&mut self) {
         let mut inner = self.network.lock();
         let now = clock::monotonic();
-        // What was written and not flushed goes out once; the other side is told that we are gone.
+        // Unflushed data is sent once; the other side is told that we are gone.
         inner.stack.round(|stack, counters| {
             stack.poll(now);
             stack.send(now, counters);

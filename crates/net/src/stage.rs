@@ -1,4 +1,4 @@
-//! Stages of the datapath: each moves frames between its ports, and knows nothing of the broker
+//! Stages of the datapath: each moves frames between its ports, and does not know the broker
 //! ([`ControlLoop`](crate::control_loop::ControlLoop) does).
 
 mod client_driver;
@@ -24,7 +24,7 @@ use crate::control::Counters;
 use crate::control::orders::{NewRegion, Reattachment};
 use crate::policy::Choice;
 
-/// Frames that a stage moves in one step at most, per queue, so that no neighbour waits long.
+/// Most frames that a stage moves in one step, per queue, so that no neighbour waits long.
 pub const BURST: usize = 64;
 
 /// A stage of the datapath: moves frames between its ports. `counters` are those of its ports, in order.
@@ -33,18 +33,18 @@ pub trait Stage: Send {
     /// clock, or of virtual time.
     fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool;
 
-    /// Asks all neighbours that matter to notify; true if there is something to do already.
+    /// Asks all relevant neighbours to notify; true if there is something to do already.
     #[must_use = "with something to do there is no event to wait for"]
     fn announce(&mut self) -> bool;
 
-    /// The channel at a port has gone to another generation, or is another one: buffers that the other side
-    /// had come back.
+    /// The channel at a port has entered another generation, or was replaced: buffers that the other side had
+    /// come back.
     ///
     /// # Errors
-    /// If what came cannot be mapped: the stage cannot go on.
+    /// If the new memory cannot be mapped: the stage cannot continue.
     fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()>;
 
-    /// Frames of a client lie in another region from now on. Only who sends them is told.
+    /// From now on frames of a client are in another region. Only stages that send them are told.
     ///
     /// # Errors
     /// If it cannot be mapped.
@@ -53,7 +53,7 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// This policy from now on. Only who has one is told.
+    /// Sets the policy. Only stages that have one are told.
     fn set_policy(&mut self, choice: &Choice) {
         let _ = choice;
     }
@@ -63,8 +63,8 @@ pub trait Stage: Send {
         None
     }
 
-    /// Whether those it hands frames to are far behind. Then it gives way after a step: what it moves
-    /// while they get no processor would only be dropped further on.
+    /// Whether its receivers are far behind. Then it yields after a step: frames moved while they have no
+    /// processor would only be dropped later.
     fn is_ahead(&mut self) -> bool {
         false
     }

@@ -1,15 +1,15 @@
-//! System: all memory and events that a description asks for, and the capabilities of each component.
+//! System: all memory and events of a description, and the capabilities of each component.
 //!
 //! ```text
 //!   Description ──▶ System (every file, every event) ──▶ Capabilities of each component ──▶ Runner
 //! ```
 //!
-//! [`Capabilities`] are a role as plain data with the descriptors that the role needs, in a fixed order,
-//! and nothing else. Whether a component is built in a thread here or in a process that got them over a socket,
-//! [`Capabilities::build`] is the same code.
+//! [`Capabilities`] are a role, as plain data, with exactly the descriptors that the role needs, in a fixed
+//! order. [`Capabilities::build`] is the same code for a component in a thread here and in a process that got
+//! them over a socket.
 //!
-//! What a client reaches is made anew for its successor (`attachment.rs`): whoever still has the old is
-//! alone with it.
+//! Everything that a client can access is replaced for its successor (`attachment.rs`): a process that still
+//! has the old memory shares it with nobody.
 
 mod attachment;
 mod build;
@@ -63,14 +63,13 @@ pub enum ComponentId {
 struct ControlBlock {
     page_file: MemoryFile,
     page: ControlPage,
-    /// Wakes it for what its neighbours and the broker notify.
+    /// Wakes it when its neighbours or the broker notify.
     waiter: EventWaiter,
     /// The broker's event.
     event: EventFd,
-    /// How it is given other memory, if it ever is.
+    /// The socket pair by which it gets new memory, if it ever does.
     orders: Option<OrderPair>,
-    /// An order could not be sent: whatever it acknowledges, it works with memory of the past until it is
-    /// replaced.
+    /// An order could not be sent: whatever it acknowledges, it works with old memory until it is replaced.
     is_cut_off: bool,
 }
 
@@ -90,12 +89,12 @@ impl ControlBlock {
     }
 }
 
-/// Whom [`System::reattach`] has told.
+/// The components that [`System::reattach`] has told.
 #[derive(Debug, Default)]
 pub struct Reattached {
     /// To be waited for until they have [followed](System::has_followed).
     pub told: Vec<ComponentId>,
-    /// Those who could not be told, because they do not read what they are sent: they must be replaced.
+    /// Components that could not be told, because they do not read their messages: they must be replaced.
     pub cut_off: Vec<ComponentId>,
 }
 
@@ -124,13 +123,13 @@ pub struct System {
     blocks: Vec<(ComponentId, ControlBlock)>,
     links: Vec<Link>,
     card: BufferMemory,
-    /// By client: what it receives.
+    /// By client: the region it receives into.
     received: Vec<BufferMemory>,
-    /// By client: what it sends.
+    /// By client: the region it sends from.
     sent: Vec<BufferMemory>,
-    /// By client: how often that was replaced.
+    /// By client: how often its regions were replaced.
     epochs: Vec<u32>,
-    /// By client: what its Tx copier sends, if it has one.
+    /// By client: the region its Tx copier sends from, if it has one.
     copied: Vec<Option<BufferMemory>>,
 }
 
@@ -145,7 +144,7 @@ impl System {
         let mut system = Self {
             blocks: Vec::new(),
             links: Vec::new(),
-            // Twice the queue: as many can lie with the wire as with the multiplexer.
+            // Twice the queue: as many buffers can be with the wire as with the multiplexer.
             card: BufferMemory::create("weft-card", card_buffers(&description))?,
             received: Vec::new(),
             sent: Vec::new(),
@@ -179,7 +178,7 @@ impl System {
             system
                 .copied
                 .push(client.tx_copier.then_some(copied).transpose()?);
-            // Frames for several clients are on several queues: each can return all of the card's.
+            // Frames for several clients are in several queues: each can return all buffers of the card.
             system.link(
                 (ComponentId::RxMux, 1 + index),
                 (ComponentId::RxCopier(index), 0),
@@ -245,7 +244,7 @@ impl System {
         ChannelMemory::create(&label, size)
     }
 
-    /// What a client receives into, and sends from.
+    /// New regions for a client, to receive into and to send from.
     fn regions(&self, client: usize) -> io::Result<(BufferMemory, BufferMemory)> {
         let known = &self.description.clients[client];
         let (name, queue) = (&known.name, self.description.queue);
@@ -255,7 +254,7 @@ impl System {
         Ok((received, sent))
     }
 
-    /// Who sends frames out.
+    /// The component that sends frames out.
     fn tx_driver(&self) -> ComponentId {
         match self.description.driver_threads {
             DriverThreads::One => ComponentId::Driver,
@@ -263,7 +262,7 @@ impl System {
         }
     }
 
-    /// Whether it has memory in common with a client, so that it is given other memory with the next one.
+    /// Whether it shares memory with a client, so that it gets new memory with the next one.
     fn takes_orders(&self, id: ComponentId) -> bool {
         match id {
             ComponentId::RxMux | ComponentId::Client(_) => false,
@@ -272,7 +271,7 @@ impl System {
         }
     }
 
-    /// What was asked for.
+    /// The description of this system.
     #[must_use]
     pub fn description(&self) -> &Description {
         &self.description
@@ -356,17 +355,17 @@ impl System {
         self.order(ComponentId::TxMux);
     }
 
-    /// Prepares for a successor of a component that is gone: channels go to their next generation, on
-    /// both sides, and whoever owns buffers takes them back. A client's successor finds other memory. To be
-    /// called for each of [`PHASES`] in turn; answers whom to wait for until they have
+    /// Prepares for a successor of a component that is gone: channels go to their next generation, on both
+    /// sides, and the owners of buffers take them back. A client's successor finds new memory. To be called
+    /// for each of [`PHASES`] in turn; returns the components to wait for until they have
     /// [followed](System::has_followed).
     ///
-    /// A buffer of the card must not be filled again while a copier still reads it: what copiers have
-    /// is forgotten before the driver takes buffers back, and before another driver begins.
+    /// A buffer of the card must not be filled again while a copier still reads it: the buffers of copiers
+    /// are dropped before the driver takes buffers back, and before another driver begins.
     ///
     /// # Errors
-    /// If there is no memory or no descriptor for what is made anew: nothing has changed then, and it can be
-    /// tried again.
+    /// If there is no memory or descriptor for the replacements: then nothing has changed, and it can be
+    /// retried.
     pub fn reattach(&mut self, gone: ComponentId, phase: usize) -> io::Result<Reattached> {
         let due: Vec<usize> = (0..self.links.len())
             .filter(|&link| is_due(&self.links[link], gone, phase))
@@ -374,7 +373,7 @@ impl System {
         let mut messages = Vec::new();
         if phase == 0 {
             if self.block(gone).orders.is_some() {
-                // Its successor is granted what holds now, not what was sent to the one that is gone.
+                // Its successor gets the present state, not the messages sent to the one that is gone.
                 self.block_mut(gone).orders = Some(OrderPair::new()?);
                 self.block_mut(gone).is_cut_off = false;
             }
@@ -397,7 +396,7 @@ impl System {
             link.generation += 1;
             let generation = link.generation;
             for (id, port) in [link.source, link.sink] {
-                // Who has not got what belongs to this generation must not believe that it has.
+                // A component that has not received this generation's memory must not believe that it has.
                 if !self.block(id).is_cut_off {
                     self.control_page(id).set_generation(port, generation);
                 }
@@ -435,8 +434,8 @@ impl System {
 /// Whether a channel goes to its next generation in this phase of a reattachment.
 fn is_due(link: &Link, gone: ComponentId, phase: usize) -> bool {
     let to_copier = link.source.0 == ComponentId::RxMux;
-    // Behind a client-side driver: who owns the buffers has all of them again, so whoever may still have some
-    // forgets them too. With a client its regions go, so nobody may hold a buffer of them.
+    // Behind a client-side driver: the owner of the buffers has all of them again, so other parties that may
+    // still have some drop them too. A client's regions go with it, so nobody may hold a buffer of them.
     let behind = match gone {
         ComponentId::RxCopier(client) => link.source == (ComponentId::ClientDriver(client), 1),
         ComponentId::Client(client) => {
@@ -454,7 +453,7 @@ fn is_due(link: &Link, gone: ComponentId, phase: usize) -> bool {
     }
 }
 
-/// How many buffers the card of such a system has.
+/// How many buffers the card of the described system has.
 #[must_use]
 pub fn card_buffers(description: &Description) -> u32 {
     2 * description.queue

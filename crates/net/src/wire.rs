@@ -1,4 +1,4 @@
-//! Wires: what the driver sees of a network, two rings of buffers, as a card has them.
+//! Wires: a network seen by the driver, as two rings of buffers, like those of a card.
 
 mod access;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use std::os::fd::BorrowedFd;
 use crate::buffers::Buffers;
 use crate::queue::Descriptor;
 
-/// Puts a region in the place of a client's former one. Frames of that one which wait are made empty.
+/// Puts a region in the place of a client's former one. Waiting frames of the former one are made empty.
 fn put_region<'f>(
     regions: &mut [Buffers],
     waiting: impl Iterator<Item = &'f mut Descriptor>,
@@ -36,11 +36,11 @@ fn put_region<'f>(
     }
 }
 
-/// After how long a frame that found no room in the kernel is tried again, in nanoseconds: nothing
-/// announces that there is room.
+/// Time until a frame that found no room in the kernel is tried again, in nanoseconds: nothing announces
+/// room.
 const RETRY: u64 = 50_000;
 
-/// How often the kernel is asked what it lost, in nanoseconds.
+/// Interval at which the kernel is asked for lost frames, in nanoseconds.
 const ASK: u64 = 50_000_000;
 
 /// The receiving half of a wire.
@@ -64,7 +64,7 @@ pub trait RxWire: Send {
         None
     }
 
-    /// Frames that were lost because no buffer was there.
+    /// Frames that were lost because there was no buffer.
     fn missed(&self) -> u64 {
         0
     }
@@ -81,8 +81,8 @@ pub trait TxWire: Send {
     /// Sends what was submitted.
     fn flush(&mut self, now: u64);
 
-    /// Frames of this client are sent from another region from now on. What was submitted and has not left
-    /// completes unsent: there is something else at its place.
+    /// Frames of this client are sent from another region from now on. Frames that were submitted and have
+    /// not left complete unsent, since their memory is replaced.
     fn replace(&mut self, client: usize, region: Buffers);
 
     /// When a frame will have left that no descriptor announces.

@@ -1,22 +1,24 @@
-//! What buffers of messages that came before their receives cost, by a pool and by memory that each slot keeps.
+//! Cost of buffers for messages that arrive before their receives: by a pool, and by memory that each slot
+//! keeps.
 //!
 //! ```text
 //! backlog KEEPER BYTES DEPTH ROUNDS
 //! ```
 //!
-//! `KEEPER` is `slots`, as the unexpected store of MPI does it (a list of free slots, of which the first 64 keep what memory
-//! their data had), or `pool`: a packet for each message. `DEPTH` messages of `BYTES` come, then all are taken, `ROUNDS` times.
-//! Prints the bytes that stay allocated for data after that. Instructions: count two numbers of rounds, e.g. by
-//! `valgrind --tool=callgrind`, and subtract.
+//! `KEEPER` is `slots`, as in MPI's unexpected store (a list of free slots, the first 64 of which keep the memory of their
+//! data), or `pool`: a packet for each message. `DEPTH` messages of `BYTES` arrive, then all are taken, `ROUNDS` times. Prints
+//! the bytes that stay allocated for data after that. Instructions: count two numbers of rounds, e.g. by `valgrind
+//! --tool=callgrind`, and subtract.
 
 use std::hint::black_box;
 
 use weft_pool::{Local, Packet, Pool};
 
-/// Slots that keep the memory of their data, and bytes that each of them may keep: as in the unexpected store.
+/// The number of slots that keep the memory of their data, and the most bytes that each keeps: as in the
+/// unexpected store.
 const SPARE: (usize, usize) = (64, 64 * 1024);
 
-/// Bytes of a packet: what a message may have that is sent at once over shared memory.
+/// Bytes of a packet: the most of a message that is sent at once over shared memory.
 const PACKET: usize = 8 * 1024;
 
 /// Keeps messages by name.
@@ -146,7 +148,7 @@ fn main() {
     match arguments[1].as_str() {
         "slots" => play(Slots::default(), bytes, depth, rounds),
         "pool" if bytes <= PACKET => {
-            // A worker's loaded magazine is out of others' reach, and nobody else is here.
+            // Other workers cannot reach a worker's loaded magazine, and there is no other worker here.
             play(Packets::new(depth + 64), bytes, depth, rounds);
         }
         other => {

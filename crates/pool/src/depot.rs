@@ -6,14 +6,14 @@
 //!             (slot 3 is being exchanged: on neither stack)
 //! ```
 //!
-//! A stack's head is one word `{ turn: 32, slot: 32 }`. Each change of the head increments its turn,
-//! so that a compare-and-swap by someone who looked long ago fails even if the same slot is on top
-//! again. (A thread would have to sleep through 2³² changes.)
+//! A stack's head is one word `{ turn: 32, slot: 32 }`. Each change of the head increments its turn, so that
+//! a compare-and-swap by a thread that looked long ago fails even if the same slot is on top again. (A thread
+//! would have to sleep through 2³² changes.)
 //!
 //! # Who may touch what
-//! The content of a slot belongs to whoever took the slot off a stack, until it is on a stack again.
-//! `next` is written by that owner and read by anybody who looks at the head; what a late reader
-//! reads is discarded with its failing swap.
+//! The content of a slot belongs to the thread that took the slot off a stack, until it is on a stack again.
+//! That owner writes `next`, and any thread that looks at the head reads it; what a late reader reads is
+//! discarded when its swap fails.
 //!
 //! # Ordering
 //! SYNC depot.head: the pushing swap releases the content and `next`; the popping swap, and the load
@@ -47,8 +47,8 @@ struct Slot<T> {
     content: UnsafeCell<T>,
 }
 
-/// A bag of `T` that anybody may put into and take from, without locks and without allocation: what
-/// is put in is exchanged for something empty that was left by a taker, and the other way round.
+/// A bag of `T` that any thread may put into and take from, without locks or allocation: a full item that is
+/// put in is exchanged for an empty one that a taker left, and the other way round.
 pub(crate) struct Depot<T> {
     filled: CacheLine<AtomicU64>,
     vacant: CacheLine<AtomicU64>,
@@ -78,13 +78,12 @@ impl<T: Default> Depot<T> {
         }
     }
 
-    /// Exchanges the caller's item for an empty one. False, and nothing happened, if there is no room.
+    /// Exchanges the caller's item for an empty one. False, without effect, if there is no room.
     pub(crate) fn put(&self, item: &mut T) -> bool {
         self.exchange(&self.vacant, item, &self.filled)
     }
 
-    /// Exchanges the caller's empty item for one that was put in. False, and nothing happened, if
-    /// there is none.
+    /// Exchanges the caller's empty item for one that was put in. False, without effect, if there is none.
     pub(crate) fn take(&self, empty: &mut T) -> bool {
         self.exchange(&self.filled, empty, &self.vacant)
     }
@@ -183,8 +182,8 @@ mod tests {
                 std::thread::spawn(move || {
                     for _ in 0..rounds {
                         if let Some(item) = depot.get() {
-                            // A slot may be on neither stack for a moment: four slots, three items
-                            // and two others make a refusal possible.
+                            // A slot may be on neither stack for a moment: with four slots, three items and
+                            // two other threads, a refusal is possible.
                             let mut item = Some(item);
                             while !depot.put(&mut item) {
                                 std::thread::yield_now();
@@ -231,8 +230,8 @@ mod models {
         });
     }
 
-    /// The sequence in which a stack without turns would go wrong: one looks at the head and its
-    /// next, another takes both and puts the first back.
+    /// The sequence in which a stack without turns would go wrong: one thread looks at the head and its next,
+    /// another takes both and puts the first back.
     #[test]
     fn a_head_that_comes_back_is_not_mistaken() {
         let mut builder = loom::model::Builder::new();

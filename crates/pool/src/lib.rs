@@ -1,4 +1,4 @@
-//! Packet pool: packets of one size, taken and returned without contention.
+//! The packet pool: packets of one size, which workers take and give back without contention.
 //!
 //! ```text
 //!   worker 0                worker 1                 each has a Local
@@ -9,11 +9,11 @@
 //!                      depot                         lock-free, shared
 //! ```
 //!
-//! Taking and returning touch only the worker's loaded magazine. Once in a magazine's worth of calls it is
-//! exchanged with the previous one, and that with the depot. A worker that finds its own magazines and the depot empty, and
-//! may make no more packets, takes the previous magazine of another worker. With two magazines, a worker that alternates
-//! at the edge of one does not go to the depot each time. Packets that one worker takes and another
-//! returns travel back in magazines.
+//! Getting and giving back touch only the worker's loaded magazine. Once in a magazine's worth of calls it is
+//! exchanged with the previous one, and that one with the depot. If a worker finds its own magazines and the
+//! depot empty, and no more packets may be made, it takes the previous magazine of another worker. With two
+//! magazines, a worker whose need varies around the edge of one does not go to the depot each time. Packets that
+//! one worker gets and another gives back travel home in magazines.
 //!
 //! Packets are made when first needed, up to the pool's count, so an unused pool costs
 //! nothing. After that nothing is allocated.
@@ -21,16 +21,15 @@
 //! # Guaranteed
 //! * At most `count` packets exist at a time. A [`Packet`] that is dropped instead of returned frees
 //!   its memory, and its place can be used for a new one.
-//! * A packet has one owner. It keeps what was written to it: a new owner must write before
-//!   reading.
+//! * A packet has one owner. It keeps what was written to it: its next user must write before reading.
 //!
-//! # True today
-//! * Other workers cannot take packets of a worker's loaded magazine, so another worker may
-//!   find the pool empty meanwhile. Hence a pool should hold
-//!   [`Pool::idle_share`] packets per worker more than are in use at once.
+//! # True today, not guaranteed
+//! * Other workers cannot reach a worker's loaded magazine, and may find the pool empty although it holds
+//!   packets. So a pool should hold, for each worker, [`Pool::idle_share`] packets more than are in use at
+//!   once.
 //!
-//! Magazines over a depot, and their names, are those of Bonwick and Adams, "Magazines and Vmem", USENIX 2001; taking
-//! the previous magazine of another worker is an addition.
+//! Magazines over a depot, and their names, are those of Bonwick and Adams, "Magazines and Vmem", USENIX 2001;
+//! letting others take the previous magazine is not theirs.
 //!
 //! ```
 //! let pool = weft_pool::Pool::new(1024, 256);

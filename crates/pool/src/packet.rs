@@ -1,7 +1,7 @@
 //! A packet: bytes of a fixed size on cache lines of their own, with one owner.
 //!
-//! Two words: where its bytes are, and the home it was made by. To give a packet back touches neither
-//! its bytes nor its home, so nothing is fetched from another core for it.
+//! A packet is two words: where its bytes are, and the home that made it. To give a packet back touches
+//! neither its bytes nor its home, so nothing is fetched from another core for it.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -12,7 +12,7 @@ use weft_atomic::{Arc, AtomicUsize, Ordering};
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// What the packets of a pool have in common, and how many more may be made.
+/// The common state of the packets of a pool, and how many more packets may be made.
 pub(crate) struct Home {
     /// Of the bytes of one packet.
     layout: Layout,
@@ -21,7 +21,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Of at most `count` packets of at least `size` bytes. A size that no memory could hold makes a
+    /// A home of at most `count` packets of at least `size` bytes. A size that no memory could hold makes a
     /// home without packets.
     pub(crate) fn new(size: usize, count: usize) -> Self {
         let lines = size.div_ceil(LINE).max(1);
@@ -79,7 +79,7 @@ unsafe impl Send for Packet {}
 unsafe impl Sync for Packet {}
 
 impl Packet {
-    /// A new packet of zeros; `None` if there are as many as there may be.
+    /// A new packet of zeros; `None` if the maximum exists already.
     pub(crate) fn make(home: &Arc<Home>) -> Option<Self> {
         if !home.take_place() {
             return None;
@@ -95,7 +95,7 @@ impl Packet {
         })
     }
 
-    /// Whether it was made there.
+    /// Whether `home` made it.
     #[inline]
     pub(crate) fn is_of(&self, home: &Arc<Home>) -> bool {
         Arc::ptr_eq(&self.home, home)

@@ -12,8 +12,8 @@ use weft_atomic::{Arc, CacheLine};
 use crate::depot::Depot;
 use crate::packet::{Home, Packet};
 
-/// Packets of a magazine: large enough that the depot is touched rarely (each exchange moves a line
-/// or two between cores, about 100 ns, hence 3 ns a packet), small enough that little lies idle.
+/// Packets of a magazine: large enough that the depot is touched rarely (each exchange moves a line or two
+/// between cores, about 100 ns, hence 3 ns a packet), small enough that few packets are idle.
 const MAGAZINE: usize = 32;
 
 /// Places of the depot for parts of magazines.
@@ -22,7 +22,7 @@ const PARTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// A private stack of packets. Never grows beyond the room it was made with.
 type Magazine = Vec<Packet>;
 
-/// A worker's second magazine: its own, but where others find it when they have nothing else. A lock,
+/// A worker's second magazine: its own, but reachable for others that have nothing else. A lock suffices,
 /// because its owner comes once in a magazine's worth of calls, and others hardly ever.
 type PreviousMagazine = CacheLine<Mutex<Magazine>>;
 
@@ -50,9 +50,9 @@ impl Pool {
     /// lines). Takes no memory for packets yet.
     #[must_use]
     pub fn new(packet_size: usize, count: usize) -> Self {
-        // A small pool has small magazines, or one worker would sit on all of it.
+        // A small pool has small magazines, or one worker would hold all of it.
         let magazine = (count / 8).clamp(1, MAGAZINE);
-        // Filled ones fit `count / magazine` times; parts of one are left by workers that end.
+        // There are at most `count / magazine` full ones; workers that end leave parts of magazines.
         let slots = count / magazine + PARTS;
         Self {
             shared: Arc::new(Shared {
@@ -147,8 +147,8 @@ impl Local {
         self.shared.home.size()
     }
 
-    /// The loaded magazine is empty: the previous one, a magazine of the depot, a new packet, or the previous
-    /// magazine of another worker.
+    /// The loaded magazine is empty: takes from the previous one, the depot, a new packet, or the previous
+    /// magazine of another worker, in this order.
     #[cold]
     fn refill(&mut self) -> Option<Packet> {
         core::mem::swap(&mut self.loaded, &mut *locked(&self.previous));
@@ -165,7 +165,7 @@ impl Local {
     /// Takes the previous magazine of the first worker that has packets in it.
     fn steal(&mut self) {
         for previous in locked(&self.shared.previous).iter() {
-            // One that is locked is being emptied or filled by its owner, who comes by the depot.
+            // A locked one is being emptied or filled by its owner, and reaches others by the depot.
             if let Ok(mut magazine) = previous.try_lock()
                 && !magazine.is_empty()
             {
@@ -184,7 +184,7 @@ impl Local {
             // again when needed.
             self.loaded.clear();
         }
-        // Allocates only until each magazine of the pool has gone round once.
+        // Allocates only until each magazine of the pool has been used once.
         self.loaded.reserve_exact(self.full - self.loaded.len());
     }
 }
@@ -194,7 +194,7 @@ impl Drop for Local {
         locked(&self.shared.previous).retain(|other| !Arc::ptr_eq(other, &self.previous));
         for magazine in [&mut self.loaded, &mut *locked(&self.previous)] {
             if !magazine.is_empty() {
-                // What does not fit is freed with us, and its places can be used again.
+                // A magazine that does not fit is freed here, and its places can be reused.
                 let _ = self.shared.depot.put(magazine);
             }
         }
@@ -275,7 +275,7 @@ mod tests {
         let held: Vec<_> = std::iter::from_fn(|| idle.get()).collect();
         held.into_iter().for_each(|packet| idle.give_back(packet));
         let all: Vec<_> = std::iter::from_fn(|| busy.get()).collect();
-        // All but what the idle one has in its loaded magazine.
+        // All packets except those in the idle worker's loaded magazine.
         assert!(all.len() >= 64 - pool.idle_share(), "{}", all.len());
         let rest: Vec<_> = std::iter::from_fn(|| idle.get()).collect();
         assert_eq!(all.len() + rest.len(), 64);
@@ -341,9 +341,9 @@ mod tests {
 mod models {
     use super::*;
 
-    /// All packets that a worker can get, by what is written in them.
+    /// The contents of all packets that a worker can get.
     fn drain(local: &mut Local) -> Vec<u8> {
-        // Held until all are here: a place of one that is dropped would be used for a new one.
+        // All are held until the end: the place of a dropped one would be used for a new one.
         let all: Vec<_> = std::iter::from_fn(|| local.get()).collect();
         all.iter().map(|packet| packet[0]).collect()
     }
@@ -351,7 +351,7 @@ mod models {
     fn bounded(model: impl Fn() + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
-        // Packets are made, and the depot is looked through, in each of them.
+        // Each execution makes packets and searches the depot.
         builder.max_branches = 20_000;
         builder.check(model);
     }
@@ -392,7 +392,7 @@ mod models {
                 .flatten()
                 .for_each(|packet| owner.give_back(packet));
             other.join().unwrap();
-            // What the other took it gave back, and left when it ended.
+            // The other thread gave back what it took, and left it when it ended.
             seen = drain(&mut owner);
             seen.sort_unstable();
             assert_eq!(seen, [0, 1], "none is lost or doubled");

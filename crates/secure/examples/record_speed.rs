@@ -1,11 +1,11 @@
-//! Speed of sealed records on one core: what the cipher alone takes, in memory that is in the cache.
+//! Speed of sealed records on one core: the time of the cipher alone, in cached memory.
 //!
 //! ```text
 //! cargo run --release -p weft-secure --example record_speed
 //! ```
 //!
 //! 256 KiB are sealed from their place into records of each length, and opened from there into a third place. Prints the
-//! quickest and the median of many rounds, in GB/s, and the time of 1 MiB at the median.
+//! fastest and the median of many rounds, in GB/s, and the time of 1 MiB at the median.
 
 use std::time::Instant;
 

@@ -1,24 +1,24 @@
 //! Eviction policy: which unauthenticated connection is closed when too many wait.
 //!
-//! Whoever has no key can connect faster than members do, and need not send anything. What tells them apart
-//! is how far they come:
+//! A stranger without the key can connect faster than members do, and need not send anything. The stages that
+//! a connection reaches distinguish the two:
 //!
 //! ```text
 //!   accepted ─► silent ── the whole first message ──► answered ── confirmation ──► a member
 //!               at most SILENT                        as many as members may call
 //! ```
 //!
-//! An *answered* one has said what only a member can say first (or has repeated it); no number of silent
-//! ones takes its place. A member is *silent* for no longer than its first message takes to come, since it
-//! says that as soon as it is connected. When there are too many of a kind, one of the older half goes: of
-//! those there that come from the [`Source`] that has most of them, one drawn at random.
+//! An *answered* connection has sent what only a member can send first (or has repeated it); no number of
+//! silent ones takes its place. A member is *silent* only until its first message arrives, which it sends as
+//! soon as it is connected. When there are too many of a kind, one of the older half goes: among those of the
+//! [`Source`] that has most connections in that half, one drawn at random.
 //!
 //! # What is guaranteed
-//! * Each stays until [`SILENT`]` / 2` more have come after it: at 10,000 a second for 12.8 ms. Whoever accepts
-//!   reads what there is of the one that is to go before it goes: the first message counts from when it
-//!   arrives, not from when it is read.
-//! * Later than that, a member stays as long as another source has more of the older half.
-//! * Otherwise it stays by chance. The oldest would go with certainty, as soon as a flood is fast enough; this
+//! * Each connection stays until [`SILENT`]` / 2` more have come after it: at 10,000 a second for 12.8 ms. The
+//!   accepting side reads what has arrived on a connection before it closes it: the first message counts from
+//!   its arrival, not from when it is read.
+//! * After that, a member stays as long as another source has more connections in the older half.
+//! * Otherwise chance decides. If the oldest always went, a fast enough flood would evict every member; this
 //!   way members that call again get in.
 
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ use weft_sys::random::SeededRandom;
 /// Most connections that have not said their first message.
 pub const SILENT: usize = 256;
 
-/// Where a connection comes from, as far as its owner cannot choose: an address of IPv4, a network of IPv6
+/// Where a connection comes from, in terms that its owner cannot choose: an IPv4 address, or an IPv6 network
 /// (64 bits of the address).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Source(u64);
@@ -37,18 +37,18 @@ impl Source {
     /// This host, where connections have no address.
     pub const LOCAL: Self = Self(0);
 
-    /// The source of an address.
+    /// The source that an address belongs to.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(u64::from(address.to_bits())),
-            // No network begins with 64 zeros but that of this host itself.
+            // Only this host's own network begins with 64 zeros.
             IpAddr::V6(address) => Self((address.to_bits() >> 64) as u64),
         }
     }
 }
 
-/// Chooses which connection is closed, by random draws that nobody else can foresee.
+/// Chooses which connection is closed, by random draws that nobody can foresee.
 #[derive(Debug)]
 pub struct EvictionPolicy {
     random: SeededRandom,
@@ -58,7 +58,7 @@ impl EvictionPolicy {
     /// Seeded by the kernel's generator.
     #[must_use]
     pub fn new() -> Self {
-        // Without random bytes nobody proves a key either: any number does.
+        // Without random bytes nobody can prove a key either, so any seed will do.
         let seed = weft_sys::random::bytes().map_or(1, u64::from_ne_bytes);
         Self::seeded(seed)
     }
@@ -71,8 +71,8 @@ impl EvictionPolicy {
         }
     }
 
-    /// Which of these connections is closed; they are given by number and source, the oldest first. `None` if
-    /// there is none.
+    /// Chooses which of these connections is closed; they are given as number and source, oldest first.
+    /// `None` if there is none.
     pub fn victim<I: Copy>(&mut self, waiting: &[(I, Source)]) -> Option<I> {
         let older = &waiting[..waiting.len().div_ceil(2)];
         let mut sources: Vec<Source> = older.iter().map(|(_, source)| *source).collect();
@@ -119,7 +119,8 @@ mod tests {
         let mut policy = EvictionPolicy::seeded(7);
         assert_eq!(policy.victim::<usize>(&[]), None);
         let mut seen = [0; 12];
-        // 0 and 1 are alone; of the others of one source, 2 to 5 are of the older half.
+        // 0 and 1 are alone in their sources; of the others, which share one source, 2 to 5 are in the older
+        // half.
         let waiting: Vec<_> = (0..12)
             .map(|number| (number, host((number as u32).min(2))))
             .collect();
@@ -146,8 +147,8 @@ mod tests {
         speaks: Option<u64>,
     }
 
-    /// 10,000 connections of non-members a second for a second, from so many hosts, and a member each 7 ms from host 0, which
-    /// says its first message so long after it was accepted. Answers how many of the members went.
+    /// 10,000 connections of non-members a second for a second, from `hosts` hosts, and every 7 ms a member from host 0,
+    /// which sends its first message `delay` after it was accepted. Returns how many of the members were closed.
     fn flood(seed: u64, hosts: u32, delay: u64) -> usize {
         let mut policy = EvictionPolicy::seeded(seed);
         let mut silent: Vec<Connection> = Vec::new();
@@ -183,7 +184,8 @@ mod tests {
         lost
     }
 
-    /// The bound of the page, for any seed: up to 12 ms behind 10,000 connections a second no member goes.
+    /// The bound of the page, for any seed: at 10,000 connections a second, no member that speaks within 12
+    /// ms goes.
     #[test]
     fn a_member_that_speaks_in_time_outlasts_any_flood() {
         for seed in 0..5 {
@@ -196,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Behind that, chance decides, and not against all: who calls again gets in.
+    /// After that, chance decides, and not against all: a member that calls again gets in.
     #[test]
     fn a_member_that_is_later_has_a_chance() {
         const MEMBERS: usize = 10_000 / 70;

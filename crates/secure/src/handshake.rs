@@ -1,5 +1,5 @@
-//! Handshake: a value that is fed with bytes and gives bytes; whoever has descriptors and clocks drives it.
-//! Messages have a fixed size, so nothing is read as a number before the key is proved.
+//! Handshake: a value that takes bytes and gives bytes; its user has the descriptors and clocks. Messages
+//! have a fixed size, so nothing is read as a number before the key is proved.
 //!
 //! ```text
 //!   role        sends              expects            sends             is done
@@ -19,7 +19,7 @@ use crate::refusals::Refusal;
 /// Largest hello of either side, in bytes.
 pub const HELLO: usize = 254;
 
-/// A hello with its length, padded: every handshake message carries as many bytes.
+/// A hello with its length, padded: all handshake messages carry the same number of bytes.
 const PADDED: usize = HELLO + 2;
 
 /// Bytes of an X25519 public key.
@@ -36,29 +36,29 @@ pub const THIRD: usize = TAG;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
 
-/// What both sides know before the first byte; differs from release to release where bytes differ.
+/// Data that both sides know before the first byte; releases with different bytes differ here.
 const PROLOGUE: &[u8] = b"weft secure 1 ";
 
 /// A handshake under way.
 pub struct Handshake {
     state: State,
     hello: Vec<u8>,
-    /// What came of the message that is expected.
+    /// The bytes of the expected message that have arrived.
     partial: Vec<u8>,
-    /// What is to be sent.
+    /// Bytes to be sent.
     outgoing: Vec<u8>,
-    /// Responder: what was heard before is refused.
+    /// Responder: first messages that were heard before are refused.
     heard: Option<Heard>,
 }
 
-/// The first messages that came from members: whoever says one of them again is a recording, and is refused
-/// before it costs the arithmetic of an answer. Shared by all handshakes of one process.
+/// The first messages that came from members. A repetition of one is a recording, and is refused before it
+/// costs the computation of an answer. Shared by all handshakes of one process.
 ///
-/// Only who knows the key adds to it, so others cannot fill it.
+/// Only messages of those who know the key are added, so others cannot fill it.
 #[derive(Clone, Debug, Default)]
 pub struct Heard(Arc<Mutex<HashSet<[u8; EPHEMERAL]>>>);
 
-/// Most that are remembered; then all are forgotten, and a recording costs an answer once more.
+/// Most messages that are remembered; then all are forgotten, and a recording costs an answer once more.
 const REMEMBERED: usize = 1 << 14;
 
 impl Heard {
@@ -86,31 +86,31 @@ enum State {
     Over,
 }
 
-/// How far a handshake is after it was fed.
+/// The state of a handshake after bytes were fed to it.
 #[must_use]
 #[derive(Debug)]
 pub enum Step {
-    /// Send [`Handshake::take_outgoing`], if there is any, and feed what comes.
+    /// Send [`Handshake::take_outgoing`], if there is any, and feed what arrives.
     More,
-    /// The other side has proved the key. Send [`Handshake::take_outgoing`], if there is any, before
-    /// anything else; what was not consumed belongs to the channel.
+    /// The other side has proved the key. Send [`Handshake::take_outgoing`], if there is any, before anything
+    /// else; bytes that were not consumed belong to the channel.
     Done(Box<Channel>),
 }
 
 /// Two sides that have proved the key to each other.
 #[derive(Debug)]
 pub struct Channel {
-    /// What the other side said at the beginning.
+    /// The other side's hello.
     pub hello: Vec<u8>,
-    /// Seals what goes out. Not used where bytes go plain.
+    /// Seals outgoing bytes. Not used if bytes are sent plain.
     pub sealer: Sealer,
-    /// Opens what comes in. Not used where bytes go plain.
+    /// Opens incoming bytes. Not used if bytes are sent plain.
     pub opener: Opener,
 }
 
 impl Handshake {
-    /// The side that connects. `purpose` must be the same on both sides: what this connection is for
-    /// ("fabric plain", "join"), so that bytes meant for one are not taken for another.
+    /// The side that connects. `purpose` must be the same on both sides: what this connection is for ("fabric
+    /// plain", "join"), so that bytes for one purpose are not accepted for another.
     ///
     /// # Panics
     /// If the hello is longer than [`HELLO`], or the kernel has no random bytes.
@@ -146,7 +146,7 @@ impl Handshake {
         }
     }
 
-    /// Of a responder: refuses first messages that others with the same memory have heard.
+    /// Makes a responder refuse first messages that others with the same `Heard` have heard.
     #[must_use]
     pub fn refusing(self, heard: Heard) -> Self {
         Self {
@@ -156,14 +156,14 @@ impl Handshake {
     }
 
     /// Of a responder: whether the first message was answered. It came from somebody who knows the key, or
-    /// repeats such a one.
+    /// repeats a message of such a one.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         matches!(self.state, State::ExpectsThird(_))
     }
 
-    /// Of a responder: the hello of the first message, once that has come. Who has sent it knows the key, or repeats what such a one has sent
-    /// to somebody with this key: it may be acted upon only where a repetition says nothing new.
+    /// Of a responder: the hello of the first message, once it has arrived. Its sender knows the key, or repeats what such a one has sent to
+    /// somebody with this key: act on it only where a repetition says nothing new.
     #[must_use]
     pub fn first_hello(&self) -> Option<&[u8]> {
         match &self.state {
@@ -172,13 +172,13 @@ impl Handshake {
         }
     }
 
-    /// What is to be sent now; empty if nothing.
+    /// The bytes to be sent now; may be empty.
     #[must_use = "the other side waits for these bytes"]
     pub fn take_outgoing(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// How many bytes the message that is expected still lacks: read at most as many, and nothing that
+    /// How many bytes of the expected message are missing: read at most that many, so that nothing that
     /// belongs to the channel is read too early.
     #[must_use]
     pub fn wanted(&self) -> usize {
@@ -191,7 +191,7 @@ impl Handshake {
         whole.saturating_sub(self.partial.len())
     }
 
-    /// Takes at most [`Self::wanted`] of the bytes that came and answers how many, and how far this is.
+    /// Takes at most [`Self::wanted`] of the bytes that arrived; returns how many, and the state.
     ///
     /// # Errors
     /// The other side does not know the key, or this is a recording: close the connection, count it.
@@ -221,10 +221,10 @@ impl Handshake {
         Ok((taken, step))
     }
 
-    /// Responder: the first message is here.
+    /// Responder: the first message has arrived.
     fn answer(&mut self, mut noise: HandshakeState, first: &[u8]) -> Result<State, Refusal> {
         let hello = read_hello(&mut noise, first)?;
-        // After the key was proved: what others make up is not remembered.
+        // After the key was proved: made-up messages of strangers are not remembered.
         if self
             .heard
             .as_ref()
@@ -240,7 +240,7 @@ impl Handshake {
         Ok(State::ExpectsThird(Box::new(channel(noise, hello)?)))
     }
 
-    /// Initiator: the second message is here.
+    /// Initiator: the second message has arrived.
     fn confirm(&mut self, mut noise: HandshakeState, second: &[u8]) -> Result<Channel, Refusal> {
         let hello = read_hello(&mut noise, second)?;
         let mut channel = channel(noise, hello)?;
@@ -275,7 +275,7 @@ fn channel(mut noise: HandshakeState, hello: Vec<u8>) -> Result<Channel, Refusal
     if !noise.is_handshake_finished() {
         return Err(Refusal::WrongKey);
     }
-    // The keys of both directions, for records that are sealed and opened where they stand: `snow` copies.
+    // The keys of both directions, for records that are sealed and opened in place: `snow` copies.
     let (initiator, responder) = noise.dangerously_get_raw_split();
     let (mine, other) = match noise.is_initiator() {
         true => (initiator, responder),
@@ -323,7 +323,7 @@ mod tests {
         Key::from_bytes([byte; Key::BYTES])
     }
 
-    /// Feeds by pieces and answers the channel, if it came to that.
+    /// Feeds by pieces; returns the channel, if it was completed.
     fn feed(side: &mut Handshake, bytes: &[u8], piece: usize) -> Result<Option<Channel>, Refusal> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -417,7 +417,7 @@ mod tests {
             Refusal::Recording
         );
         assert!(again.take_outgoing().is_empty());
-        // What somebody without the key makes up is refused as that, and not remembered.
+        // A message made up without the key is refused as such, and not remembered.
         for _ in 0..2 {
             let refused = feed(&mut responder(), &[0; FIRST], 1000);
             assert_eq!(refused.unwrap_err(), Refusal::WrongKey);

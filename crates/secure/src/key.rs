@@ -1,5 +1,5 @@
-//! Key of a job: 256 random bits of its launcher. Every member gets them by a private path of its own (a
-//! descriptor, a pipe, a token that a person carries), never by a command line that others can see.
+//! Key of a job: 256 random bits drawn by its launcher. Every member gets them by a private path of its own
+//! (a descriptor, a pipe, a token that a person carries), never by a command line that others can see.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; Key::BYTES]);
 
-/// Why a text is no key.
+/// Why a text is not a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyError {
     length: usize,

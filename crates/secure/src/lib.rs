@@ -1,5 +1,5 @@
 //! Authentication of connections: both sides prove the job's [`Key`] before any byte of either is
-//! interpreted; afterwards the bytes are sent plain or sealed, as the job requests.
+//! interpreted; afterwards bytes are sent plain or sealed, as the job wants it.
 //!
 //! ```text
 //!   initiator                                            responder
@@ -10,30 +10,30 @@
 //!   Channel { sealer, opener, hello of the other }       the same
 //! ```
 //!
-//! The handshake is Noise (`NNpsk0`, X25519, AES-256-GCM, SHA-256) by the `snow` crate, with the job's
-//! key as the pre-shared key. Its three messages have fixed sizes: not even a length is read from
-//! a peer that has not proved the key. A recorded first message that is sent again gets an answer, but its sender cannot
-//! confirm; if first messages are remembered ([`Heard`]), it gets none. The hello of an initiator is returned
-//! only after the confirmation, except by [`first_hello`](Handshake::first_hello), whose result may be a repetition.
+//! The handshake is Noise (`NNpsk0`, X25519, AES-256-GCM, SHA-256) by the `snow` crate, with the job's key as the
+//! pre-shared key. Its three messages have fixed sizes: not even a length is read from a side that has not proved the
+//! key. A first message that was recorded and sent again gets an answer, but its sender cannot confirm; with a memory of
+//! first messages ([`Heard`]) it gets none. The hello of an initiator is given out only after the confirmation, except on
+//! [request](Handshake::first_hello), when it may be a repetition.
 //!
 //! | file | what |
 //! |---|---|
 //! | `key` | the 256 bits, and their text form |
 //! | `handshake` | bytes in, bytes out; no descriptor, no clock |
-//! | `pass` | the proof in each message where there are no connections |
+//! | `pass` | eight bytes in each message where there are no connections |
 //! | `records` | sealed bytes: replay, reordering, loss and change are detected |
 //! | `session` | both over a blocking stream, with a deadline: whole messages |
-//! | `refusals` | connections that were turned away, counted by reason |
-//! | `eviction` | which connection is closed when too many have not proved the key |
+//! | `refusals` | connections that were refused, counted by reason |
+//! | `eviction` | which one is closed when too many have not proved the key |
 //!
 //! # What is guaranteed
-//! Without the key no peer completes a handshake with either side, learns a hello, or reads or forges a
-//! record. A record that was changed, repeated, left out or moved ends the channel. Recorded traffic
-//! stays secret if the key becomes known later (the ephemeral keys are gone).
+//! Without the key nobody completes a handshake with either side, learns a hello, or reads or forges a
+//! record. A record that was changed, repeated, omitted or moved ends the channel. Recorded traffic stays
+//! secret if the key becomes known later (the ephemeral keys are gone).
 //!
 //! # What is not guaranteed
-//! A channel whose bytes are plain after the handshake is authenticated only at its start: anyone who can
-//! change packets on the path can change the bytes. Anyone who holds the job's key is a member of the job.
+//! A channel that is plain after the handshake is authenticated at its start only: an attacker who can change
+//! packets on the path can change the bytes. Anybody who holds the job's key is a member of the job.
 
 #![forbid(unsafe_code)]
 

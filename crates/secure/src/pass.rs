@@ -4,9 +4,10 @@
 //!   pass = first 8 bytes of HMAC-SHA-256 (key of the job; purpose, from, to, number that the receiver has drawn)
 //! ```
 //!
-//! Whoever has the job's key makes the pass of any two members; nobody else can, and a pass of one endpoint serves no
-//! other, because the receiver's number goes into it. It is the same in each message: who reads the network can
-//! send it, too. So it keeps strangers and stale messages out, and is no protection against who reads or changes packets.
+//! With the job's key one can make the pass of any two members; without it nobody can. A pass for one endpoint serves no
+//! other, because the receiver's number is part of it. It is the same in each message: an attacker who can read the
+//! network can send it, too. So it keeps out strangers and stale messages, but does not protect against an attacker who
+//! reads or changes packets.
 
 use aws_lc_rs::hmac;
 

@@ -1,14 +1,14 @@
-//! Sealed records: a stream of them, each of which opens only in its place.
+//! Sealed records: a stream of records, each of which opens only in its place.
 //!
 //! ```text
 //!   u16 big endian   sealed bytes              tag
 //!   length           1 … RECORD                TAG bytes       length = sealed bytes + TAG
 //! ```
 //!
-//! The number of a record is not sent: both sides count, from 0. A record that is changed, repeated,
-//! left out or moved is opened with another number than it was sealed with, and fails; the channel is
-//! broken from then on. The two directions have keys of their own, so a record does not open where it
-//! came from. The length is not protected by itself; a wrong one makes the record fail.
+//! The number of a record is not sent: both sides count, from 0. A record that is changed fails to open; so
+//! does one that is repeated, omitted or moved, as it is opened with another number than it was sealed with.
+//! The channel is broken from then on. The two directions have different keys, so a record does not open on
+//! the side that sent it. The length is not protected by itself; a wrong one makes the record fail.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub const RECORD: usize = 65_535 - TAG;
 /// Bytes of the key of one direction.
 pub(crate) const SECRET: usize = 32;
 
-/// The record is not what the other side sealed next: changed, repeated, moved, or one was lost.
+/// The record is not the one that the other side sealed next: changed, repeated, moved, or one was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken;
 
@@ -40,13 +40,13 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Seals what goes out.
+/// Seals outgoing bytes.
 pub struct Sealer {
     key: LessSafeKey,
     next: u64,
 }
 
-/// Opens what comes in.
+/// Opens incoming bytes.
 pub struct Opener {
     key: LessSafeKey,
     next: u64,
@@ -64,7 +64,7 @@ fn nonce(number: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Writes the length of a record before it; answers where its sealed bytes and its tag stand.
+/// Writes the length of a record before it; returns its sealed bytes and its tag.
 fn split_record(record: &mut [u8]) -> (&mut [u8], &mut [u8]) {
     let carried = record.len() - LENGTH - TAG;
     assert!(carried <= RECORD, "a record carries at most {RECORD} bytes");
@@ -122,8 +122,8 @@ impl Sealer {
         }
     }
 
-    /// Seals `bytes` as the next record, which is to stand in `record`: [`LENGTH`] bytes more before them and
-    /// [`TAG`] behind. Nothing is copied but by the cipher.
+    /// Seals `bytes` as the next record, into `record`, which has [`LENGTH`] bytes more before them and
+    /// [`TAG`] behind. Only the cipher copies.
     ///
     /// # Panics
     /// If `record` has another length than that, or `bytes` are more than [`RECORD`]; after 2^64 records.
@@ -136,8 +136,8 @@ impl Sealer {
         self.count();
     }
 
-    /// Makes a record of memory in which the bytes it carries stand already, with [`LENGTH`] bytes before and
-    /// [`TAG`] bytes behind them.
+    /// Makes a record in memory that holds its bytes already, with [`LENGTH`] bytes before and [`TAG`] bytes
+    /// behind them.
     ///
     /// # Panics
     /// If there is no room for these, or for more than [`RECORD`]; after 2^64 records.
@@ -185,10 +185,10 @@ impl Opener {
         opened
     }
 
-    /// Opens the next record where it stands; answers the bytes that it carries, at its beginning.
+    /// Opens the next record in place; returns the bytes that it carries, which are at its beginning.
     ///
     /// # Errors
-    /// [`Broken`], now and for ever; what `record` holds then means nothing.
+    /// [`Broken`], now and for ever; the contents of `record` are then meaningless.
     pub fn open_in_place<'a>(&mut self, record: &'a mut [u8]) -> Result<&'a mut [u8], Broken> {
         if self.broken {
             return Err(Broken);
@@ -202,10 +202,11 @@ impl Opener {
         opened
     }
 
-    /// Opens the next record into memory of as many bytes as it carries. Nothing is copied but by the cipher.
+    /// Opens the next record into memory of as many bytes as it carries. Only the cipher copies.
     ///
     /// # Errors
-    /// [`Broken`], now and for ever, also if `into` has another length; what `into` holds then means nothing.
+    /// [`Broken`], now and for ever, also if `into` has another length; the contents of `into` are then
+    /// meaningless.
     pub fn open_into(&mut self, record: &[u8], into: &mut [u8]) -> Result<(), Broken> {
         if self.broken {
             return Err(Broken);
@@ -286,7 +287,7 @@ mod tests {
         }
     }
 
-    /// From memory to memory is what it is in place, record by record, on both sides.
+    /// From memory to memory gives the same as in place, record by record, on both sides.
     #[test]
     fn from_memory_to_memory_is_as_in_place() {
         let (mut here, mut there) = pair();
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// What is sealed here is what Noise says: another implementation opens it.
+    /// Records sealed here are those of Noise: another implementation opens them.
     #[test]
     fn records_are_those_of_noise() {
         let build = |initiator: bool| {

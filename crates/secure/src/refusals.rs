@@ -4,20 +4,20 @@ use std::fmt;
 
 use weft_atomic::{AtomicU64, Ordering};
 
-/// Why a connection was turned away.
+/// Why a connection was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// What it sent was not sealed with this job's key for this purpose.
+    /// Its bytes were not sealed with this job's key for this purpose.
     WrongKey,
     /// It began with bytes of an earlier handshake and could not go on.
     Recording,
-    /// It knows the key, but what it said is not what a member says.
+    /// It knows the key, but its message is not one of a member.
     Malformed,
     /// It did not finish its handshake in time.
     Slow,
     /// It closed the connection before it had proved anything.
     Gone,
-    /// Too many were in the middle of a handshake, and it was its turn to go: see
+    /// Too many handshakes were under way, and it was chosen to go: see
     /// [`EvictionPolicy`](crate::EvictionPolicy).
     Crowded,
     /// Bytes were fed to a handshake that had ended.
@@ -52,25 +52,25 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// How many connections were turned away, by reason. Shared by all that accept for one process.
+/// How many connections were refused, by reason. Shared by all that accept for one process.
 #[derive(Debug, Default)]
 pub struct Refusals {
     counts: [AtomicU64; Refusal::ALL.len()],
 }
 
 impl Refusals {
-    /// One more.
+    /// Counts one more.
     pub fn count(&self, refusal: Refusal) {
         self.counts[refusal as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many for this reason.
+    /// How many were refused for this reason.
     #[must_use]
     pub fn of(&self, refusal: Refusal) -> u64 {
         self.counts[refusal as usize].load(Ordering::Relaxed)
     }
 
-    /// How many in all.
+    /// How many were refused in all.
     #[must_use]
     pub fn all(&self) -> u64 {
         Refusal::ALL.iter().map(|refusal| self.of(*refusal)).sum()

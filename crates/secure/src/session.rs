@@ -1,5 +1,5 @@
-//! Session: handshake and records over a blocking stream, as whole messages, each way, with deadlines. For
-//! the control connections of a launcher; the fabric drives the parts itself.
+//! Session: handshake and records over a blocking stream, as whole messages, each way, with deadlines. It
+//! serves the control connections of a launcher; the fabric uses its parts directly.
 //!
 //! ```text
 //!   u32 big endian   message            inside of the records: always sealed
@@ -20,7 +20,7 @@ use crate::refusals::Refusal;
 /// Longest message unless [`Session::set_limit`] says otherwise, in bytes.
 pub const MESSAGE: usize = 1 << 20;
 
-/// A stream whose reads and writes can be told when to give up.
+/// A stream whose reads and writes can have a time limit.
 pub trait Stream: Read + Write {
     /// Reads and writes fail with `WouldBlock` or `TimedOut` after this long; `None`: they wait.
     ///
@@ -52,14 +52,14 @@ pub enum SessionError {
     Broken,
     /// A message is longer than the limit.
     TooLong {
-        /// What it said.
+        /// The length that it stated.
         length: usize,
-        /// What fits.
+        /// The limit.
         limit: usize,
     },
     /// The stream ended in the middle of a message.
     Ended,
-    /// Nothing came, or nothing could be sent, for as long as was allowed.
+    /// Nothing came, or nothing could be sent, within the time that was allowed.
     Silent,
     /// The operating system refused.
     System(io::Error),
@@ -122,7 +122,7 @@ pub struct Session<S> {
 }
 
 impl<S: Stream> Session<S> {
-    /// Connects: proves the key over a stream, within `patience` for all of it.
+    /// Connects: proves the key over a stream, within `patience` in all.
     ///
     /// # Errors
     /// The other side does not know the key or is silent; the stream fails. Drop the stream.
@@ -136,9 +136,9 @@ impl<S: Stream> Session<S> {
         Self::begin(stream, Handshake::initiator(key, purpose, hello), patience)
     }
 
-    /// Accepts: lets the other side prove the key, within `patience` for all of it. Without the key nobody gets a
-    /// byte that depends on anything but random numbers. Count what fails with
-    /// [`Refusals`](crate::Refusals) by [`SessionError::refusal`].
+    /// Accepts: lets the other side prove the key, within `patience` in all. Without the key nobody gets a byte
+    /// that depends on anything but random numbers. Count failures in [`Refusals`](crate::Refusals), by
+    /// [`SessionError::refusal`].
     ///
     /// # Errors
     /// As for [`Self::connect`].
@@ -196,7 +196,7 @@ impl<S: Stream> Session<S> {
         }
     }
 
-    /// What the other side said at the beginning.
+    /// The other side's hello.
     #[must_use]
     pub fn hello(&self) -> &[u8] {
         &self.hello
@@ -216,7 +216,7 @@ impl<S: Stream> Session<S> {
     /// Sends one message; waits for room.
     ///
     /// # Errors
-    /// The stream fails, or patience set on it ends; the session is of no use then.
+    /// The stream fails, or the patience set on it ends; the session is then unusable.
     pub fn send(&mut self, message: &[u8]) -> Result<(), SessionError> {
         let length = u32::try_from(message.len()).map_err(|_| SessionError::TooLong {
             length: message.len(),
@@ -228,11 +228,11 @@ impl<S: Stream> Session<S> {
         Ok(self.stream.write_all(&out)?)
     }
 
-    /// The next message; waits for it (or for as long as [`Stream::set_patience`] allows, after which
-    /// it may be asked again). `None`: the other side closed, between two messages.
+    /// The next message; waits for it (at most as long as [`Stream::set_patience`] allows; it may then be
+    /// called again). `None`: the other side closed, between two messages.
     ///
     /// # Errors
-    /// What the other side sent was changed on the way or is too long; the stream fails.
+    /// The other side's bytes were changed on the way or are too long; the stream fails.
     pub fn receive(&mut self) -> Result<Option<Vec<u8>>, SessionError> {
         loop {
             if let Some(message) = self.whole()? {
@@ -249,8 +249,8 @@ impl<S: Stream> Session<S> {
         }
     }
 
-    /// A message that is already here, without reading. After a `poll` said readable: [`Self::fill`],
-    /// then this until it answers `None`.
+    /// A message that has already arrived, without reading. After `poll` reports readable: [`Self::fill`],
+    /// then this until it returns `None`.
     ///
     /// # Errors
     /// A message is longer than the limit.
@@ -273,7 +273,7 @@ impl<S: Stream> Session<S> {
         Ok(Some(message))
     }
 
-    /// Reads once what is there and opens it. False: the other side closed.
+    /// Reads once what has arrived and opens it. False: the other side closed.
     ///
     /// # Errors
     /// As for [`Self::receive`]; `Silent` if nothing is there on a stream that does not wait.
@@ -300,7 +300,7 @@ impl<S: Stream> Session<S> {
 }
 
 impl SessionError {
-    /// Why the other side was turned away, if it was: to be counted.
+    /// Why the other side was refused, if it was: to be counted.
     #[must_use]
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
@@ -373,7 +373,7 @@ mod tests {
         let (mut left, right) = UnixStream::pair().expect("descriptors are left");
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                // Ends when the other side has had enough.
+                // Ends when the other side closes.
                 while left.write_all(&[5]).is_ok() {
                     std::thread::park_timeout(Duration::from_millis(2));
                 }

@@ -1,8 +1,8 @@
 //! Cross-memory attach: one copy straight between the memories of two processes.
 //!
-//! It may be refused (another user, another user namespace, Yama, seccomp, a kernel without it) or,
-//! worse, reach the wrong process (a process id of another PID namespace). So it is used for a peer
-//! only after [`proves`] has read from there a secret that the peer gave us.
+//! It may be refused (another user, another user namespace, Yama, seccomp, a kernel without it) or, worse,
+//! reach the wrong process (a process id of another PID namespace). So it is used for a peer only after
+//! [`proves`] has read from its memory a secret that the peer gave us.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::error::{failed, last_errno, with_errno};
 use crate::probe::Availability;
 use crate::span::Region;
 
-/// Where in another process: its id as seen from here, and an address of its memory.
+/// A place in another process: its id as seen from here, and an address in its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remote {
     /// The process.
@@ -43,7 +43,7 @@ pub fn read_bytes(from: Remote, into: &mut [u8]) -> io::Result<()> {
     read(from, unsafe { Region::new(into.as_mut_ptr(), into.len()) })
 }
 
-/// A copy of bytes of this process, wherever they are said to be; `None` if they are not there, or if the kernel refuses.
+/// A copy of bytes of this process at any address; `None` if nothing is mapped there, or the kernel refuses.
 #[must_use]
 pub fn read_own(address: usize, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
@@ -61,15 +61,15 @@ pub fn read_own(address: usize, length: usize) -> Option<Vec<u8>> {
 /// As [`read`].
 ///
 /// # Safety
-/// Whoever owns the memory there must have granted the write; if `to` lies in this very process, the
-/// span must be writable and unused by others, as for [`std::ptr::copy`].
+/// The owner of the memory must have granted the write; if `to` lies in this very process, the span must be
+/// writable and unused by others, as for [`std::ptr::copy`].
 pub unsafe fn write(from: Region, to: Remote) -> io::Result<()> {
     // SAFETY: `from` is only read. The span there was granted by its owner and, if it is ours, is writable and
     // unused by others, as the caller promises.
     unsafe { transfer(Direction::Write, to, from) }
 }
 
-/// Reads 16 bytes from `at` and compares them with what the owner of that memory says is there.
+/// Reads 16 bytes from `at` and compares them with the value that the owner of that memory announced.
 pub fn proves(at: Remote, secret: [u8; 16]) -> Availability {
     let mut seen = [0; 16];
     // SAFETY: `seen` is ours alone and outlives the call.
@@ -172,7 +172,7 @@ mod tests {
         read(here(source.as_ptr()), into).expect("one may read oneself");
         assert_eq!(target, source);
         let mut back = vec![0u8; source.len()];
-        // SAFETY: `back` is ours and not used meanwhile; `target` likewise.
+        // SAFETY: `back` is ours and not used meanwhile; so is `target`.
         unsafe {
             let from = Region::new(target.as_mut_ptr(), target.len());
             write(from, here(back.as_mut_ptr())).expect("one may write oneself");

@@ -1,13 +1,13 @@
-//! Available memory: how much the kernel would still give, before somebody has to be killed for it.
+//! Available memory: how much the kernel would still give before it has to kill a process.
 //!
-//! An estimate that is old when it is read. It is good for refusing what cannot work, in words, instead of having the
-//! kernel end a process of the job.
+//! The value is an estimate, and old when it is read. It serves to refuse with an explanation what cannot work,
+//! instead of having the kernel kill a process of the job.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes that could still be had by this process: what the host has free or could free, cut down by the control groups
-/// (version 2) that it lives in. `None` if nothing says so. Reads files: some tens of microseconds.
+/// Bytes that this process could still get: what the host has free or could free, limited by the process's control
+/// groups (version 2). `None` if that is unknown. Reads files: some tens of microseconds.
 #[must_use]
 pub fn memory() -> Option<u64> {
     let host = fs::read_to_string("/proc/meminfo")
@@ -18,8 +18,8 @@ pub fn memory() -> Option<u64> {
     host.into_iter().chain(group).min()
 }
 
-/// The limits that the control groups set which this process lives in, of either version: bytes of memory, and how many processes and
-/// threads. `None` without one. Reads files.
+/// The limits of the control groups of this process, of either version: bytes of memory, and how many processes and threads. `None`
+/// without one. Reads files.
 #[must_use]
 pub fn limits_of_groups() -> (Option<u64>, Option<u64>) {
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -30,14 +30,15 @@ pub fn limits_of_groups() -> (Option<u64>, Option<u64>) {
         let limits = files.map(|(file, controller)| limit(&membership, root, controller, file));
         limits.into_iter().flatten().min()
     };
-    // The older interface says "none" by a number close to the largest.
+    // The older interface expresses "none" by a number close to the largest.
     (
         least(memory).filter(|bytes| *bytes < 1 << 60),
         least(processes),
     )
 }
 
-/// The least number in such a file of our group under a controller (none: version 2) and those around it.
+/// The least number in the files named `file` of our group under a controller (none: version 2) and of the
+/// groups above it.
 fn limit(membership: &str, root: &Path, controller: &str, file: &str) -> Option<u64> {
     let mine = |line: &&str| {
         let mut names = line.split(':').nth(1).unwrap_or("").split(',');
@@ -49,7 +50,7 @@ fn limit(membership: &str, root: &Path, controller: &str, file: &str) -> Option<
         "" => root.to_owned(),
         controller => root.join(controller),
     };
-    // What starts outside of a namespace of groups is not mounted: then only the mount itself is ours.
+    // A path outside of the namespace of groups is not mounted: then only the mount itself is ours.
     let start = match group.split('/').any(|part| part == "..") {
         true => mount.clone(),
         false => mount.join(group),
@@ -84,12 +85,12 @@ fn of_host(meminfo: &str) -> Option<u64> {
     Some((available + swap).saturating_mul(1024))
 }
 
-/// The least of what our group and those around it leave.
+/// The least that our group and those above it leave.
 fn of_groups(membership: &str, root: &Path) -> Option<u64> {
     let group = membership
         .lines()
         .find_map(|line| line.strip_prefix("0::/"))?;
-    // What starts outside of a namespace of groups is not mounted: then only the mount itself is ours.
+    // A path outside of the namespace of groups is not mounted: then only the mount itself is ours.
     let inside = !group.split('/').any(|part| part == "..");
     let start = if inside {
         root.join(group)
@@ -103,7 +104,7 @@ fn of_groups(membership: &str, root: &Path) -> Option<u64> {
         .min()
 }
 
-/// What one group leaves: its limit less what it has and could not free. `None` without a limit.
+/// The memory that one group leaves: its limit minus what it uses and could not free. `None` without a limit.
 fn of_group(group: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let limit: u64 = read("memory.max")?.trim().parse().ok()?;

@@ -1,9 +1,9 @@
-//! BPF, as far as a socket for raw frames needs it: one map, one program, one attachment.
+//! BPF: the part that a socket for raw frames needs, that is, one map, one program, one attachment.
 //!
-//! The program is five instructions, written out here: whatever arrives at queue 0 of the interface
-//! goes to the socket in the map; if none is there, or at another queue, to the host as without us.
-//! Map, program and attachment are descriptors: the last one closed takes them along. Who is done detaches the program before that: a child
-//! that another thread has forked has the descriptors until it executes its program, and the interface would be taken for so long.
+//! The program is five instructions, written out here: what arrives at queue 0 of the interface goes to the socket in the map; without a
+//! socket, or at another queue, it goes to the host as usual. Map, program and attachment are descriptors, and end when the last one is
+//! closed. The program is detached before that: a child that another thread forks holds the descriptors until its `exec`, and would keep
+//! the interface occupied for that time.
 
 use std::ffi::c_long;
 use std::io;
@@ -22,15 +22,15 @@ const MAP_OF_SOCKETS: u32 = 17;
 const PROGRAM_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 
-/// What a program answers for frames that go on to the host.
+/// A program's result for frames that go on to the host.
 const PASS: i32 = 2;
 
 /// Where frames are given to a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// In the driver of the interface, before the kernel has made a packet of them.
+    /// In the driver of the interface, before the kernel makes packets of them.
     Native,
-    /// In the kernel's common path: any interface, less speed.
+    /// In the kernel's common path: works for any interface, slower.
     Generic,
 }
 
@@ -96,7 +96,7 @@ struct LinkDetach {
 }
 
 /// # Safety
-/// `attributes` must be what the command takes, and what it points to must live until this returns.
+/// `attributes` must be those of the command, and what they point to must live until this returns.
 unsafe fn call<T>(command: libc::c_int, attributes: &T) -> c_long {
     // SAFETY: the kernel reads as many bytes as are told; what they point to is what the command takes and
     // lives until this returns, as the caller promises.
@@ -131,7 +131,7 @@ const fn instruction(operation: u8, registers: u8, offset: i16, constant: i32) -
 
 /// The program for a map.
 fn program(map: &OwnedFd) -> [u64; 6] {
-    /// Offset of the number of the queue in what the program gets.
+    /// Offset of the queue number in the program's context.
     const QUEUE: i16 = 16;
     /// `bpf_redirect_map(map, key, otherwise)`.
     const REDIRECT: i32 = 51;
@@ -151,8 +151,8 @@ fn program(map: &OwnedFd) -> [u64; 6] {
 }
 
 impl Redirection {
-    /// Attaches the program to an interface of our network namespace: in its driver if that can, in
-    /// the common path otherwise. Needs CAP_NET_ADMIN and CAP_BPF (or CAP_SYS_ADMIN).
+    /// Attaches the program to an interface of our network namespace: in its driver if that supports it,
+    /// otherwise in the common path. Needs CAP_NET_ADMIN and CAP_BPF (or CAP_SYS_ADMIN).
     ///
     /// # Errors
     /// If a privilege is missing, the kernel was built without these sockets, or another program is
@@ -208,11 +208,11 @@ impl Redirection {
         Ok(Self { map, link, mode })
     }
 
-    /// What arrives from now on goes to this socket, in the place of one before. The socket must have
-    /// its receiving ring; the kernel forgets it when it is closed.
+    /// Directs what arrives from now on to this socket, instead of an earlier one. The socket must have its
+    /// receiving ring; the kernel forgets it when it is closed.
     ///
     /// # Errors
-    /// If it is no such socket.
+    /// If it is not such a socket.
     pub fn direct_to(&self, socket: &impl AsFd) -> io::Result<()> {
         let (key, value) = (0u32, number(socket));
         let element = MapElement {
@@ -248,7 +248,7 @@ impl Drop for Redirection {
 mod tests {
     use super::*;
 
-    /// The kernel's verifier is the judge of the program; without the privilege it is not asked.
+    /// The kernel's verifier decides about the program; without the privilege it is not asked.
     #[test]
     fn the_program_is_accepted_or_the_missing_privilege_is_named() {
         let lo = crate::packet::interface_index("lo").expect("there is a loopback");
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// As a child has it that another thread has forked, until it executes its program.
+    /// Like a child that another thread has forked, until its `exec`.
     #[test]
     fn the_interface_is_free_while_somebody_else_has_the_descriptors() {
         let lo = crate::packet::interface_index("lo").expect("there is a loopback");

@@ -1,14 +1,16 @@
 //! Call site: the place in a program from which this library was called.
 //!
 //! Taking one costs about a microsecond, since the stack is unwound; naming it reads debug information and costs
-//! milliseconds at first. For ways on which nothing is urgent: objects that are made, errors, ranks that wait for ever.
+//! milliseconds at first. It is for paths where speed does not matter: creation of objects, errors, ranks that wait for
+//! ever.
 //!
 //! ```text
 //!   program        main ── exchange ─┐  heat.c:17   ◀── the call site
 //!   this library                     └── MPI_Send ── … ── CallSite::of_caller
 //! ```
 //!
-//! Of a program in Python it is the line that the interpreter is in ([`python`]): the extension has called MPI, and says nothing to its user.
+//! In a Python program it is the current line of the interpreter ([`python`]): the extension, which called
+//! MPI, means nothing to the user.
 
 mod fortran;
 mod python;
@@ -24,7 +26,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use python::ScriptLine;
 pub use rust::RustCall;
 
-/// Frames that are looked at: those of this library are fewer.
+/// Most frames that are searched: this library has fewer.
 const FRAMES: usize = 128;
 
 /// A place in a program. See the [module page](self).
@@ -33,11 +35,11 @@ pub struct CallSite(Place);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Place {
-    /// Where a call returns to.
+    /// The return address of a call.
     Return(usize),
-    /// What the compiler knows.
+    /// A place known to the compiler.
     Known(&'static Location<'static>),
-    /// What the interpreter knows.
+    /// A place known to the interpreter.
     Script(&'static ScriptLine),
 }
 
@@ -54,7 +56,7 @@ impl CallSite {
         Self(Place::Return(back))
     }
 
-    /// Where the call returns to; `None` if only the compiler knows.
+    /// The return address; `None` if only the compiler knows the place.
     #[must_use]
     pub fn address(&self) -> Option<usize> {
         match self.0 {
@@ -83,7 +85,8 @@ impl CallSite {
         entry_and_site().1
     }
 
-    /// As [`of_caller`](Self::of_caller), but in Python the place in the extension: takes a microsecond there, too.
+    /// As [`of_caller`](Self::of_caller), but in a Python program the place in the extension: this takes a
+    /// microsecond there, too.
     #[must_use]
     pub fn of_return() -> Option<Self> {
         unwind().1
@@ -98,7 +101,7 @@ impl CallSite {
         let line = python::line_of_caller()?;
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = lines.get_or_insert_default();
-        // Kept for ever: there are no more than the program has lines.
+        // Kept for ever: there are at most as many as the program has lines.
         let kept = match lines.get(&line) {
             Some(kept) => *kept,
             None => {
@@ -110,8 +113,8 @@ impl CallSite {
         Some(Self(Place::Script(kept)))
     }
 
-    /// Whether it is in the program itself, not in a library that it uses. What a line of Python has called is in an extension, which
-    /// does things on its own as well.
+    /// Whether it is in the program itself, not in a library that it uses. A call from a line of Python is in an extension, which
+    /// also makes calls of its own.
     #[must_use]
     pub fn is_in_program(&self) -> bool {
         let address = match self.0 {
@@ -143,7 +146,7 @@ impl CallSite {
         };
         let mut named = None;
         let mut line = None;
-        // It looks before the address: there the call is.
+        // The look-up uses the address before: there the call is.
         backtrace::resolve(address as *mut c_void, |symbol| {
             let name = symbol.name().map(|name| {
                 let own = name.as_str().and_then(fortran::own_name);
@@ -169,36 +172,37 @@ impl CallSite {
     }
 }
 
-/// Name of the entry point that begins at this address; `None` if none does.
+/// Returns the name of the entry point that begins at an address; `None` if none does.
 pub type NameOfEntryPoint = fn(usize) -> Option<&'static str>;
 
 static NAMES: OnceLock<NameOfEntryPoint> = OnceLock::new();
 
-/// Tells this room the names of the entry points of the shared library that it is part of. The first one who does so counts.
+/// Sets how entry points of the shared library that contains this code are named. The first call counts.
 pub fn set_names_of_entry_points(names: NameOfEntryPoint) {
     let _ = NAMES.set(names);
 }
 
-/// The function of the shared library that this code is part of by which it was entered.
+/// The function by which the shared library that contains this code was entered.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPoint {
-    /// Addresses in that function, and in the one that it has called.
+    /// Addresses in that function, and in the function that it has called.
     entered: usize,
     within: Option<usize>,
 }
 
 impl EntryPoint {
-    /// That of the caller. `None` if this code is part of the program itself, or the stack cannot be unwound.
+    /// The entry point of the caller. `None` if this code is part of the program itself, or the stack cannot
+    /// be unwound.
     #[must_use]
     pub fn of_caller() -> Option<Self> {
         entry_and_site().0
     }
 
-    /// `MPI_Recv`, also if it was called by the name `PMPI_Recv`. Calls of MPI have [their names](set_names_of_entry_points); those of
-    /// other functions are read from the debug information of the library, which takes long, and which may have been stripped.
+    /// `MPI_Recv`, also if the program called `PMPI_Recv`. Calls of MPI [are known](set_names_of_entry_points); names of other functions
+    /// are read from the debug information of the library, which takes long and may have been stripped.
     #[must_use]
     pub fn name(&self) -> Option<String> {
-        // The one within, if a profiled program goes through other code first.
+        // The function within, if profiled calls pass through other code first.
         let mut functions = [Some(self.entered), self.within].into_iter().flatten();
         let known = NAMES
             .get()
@@ -212,7 +216,7 @@ impl EntryPoint {
     fn name_by_debug_information(&self) -> Option<String> {
         let mut found = None;
         backtrace::resolve(self.entered as *mut c_void, |symbol| {
-            // What is inlined comes first.
+            // Inlined functions come first.
             found = symbol
                 .name()
                 .map(|name| format!("{name:#}"))
@@ -222,7 +226,7 @@ impl EntryPoint {
     }
 }
 
-/// Where the function begins whose call returns to this address, as the tables for unwinding say, which are never stripped.
+/// The start of the function that contains this return address, by the tables for unwinding, which are never stripped.
 fn function_at(back: usize) -> Option<usize> {
     unsafe extern "C" {
         fn _Unwind_FindEnclosingFunction(address: *mut c_void) -> *mut c_void;
@@ -232,8 +236,8 @@ fn function_at(back: usize) -> Option<usize> {
     (!found.is_null()).then_some(found as usize)
 }
 
-/// By which function of the shared library that this code is part of the caller was entered, and from which place, by one unwinding of
-/// the stack. `None` as said of [`EntryPoint::of_caller`] and [`CallSite::of_caller`].
+/// The function by which the shared library that contains this code was entered, and the place of that call, by one unwinding of the
+/// stack. `None` as for [`EntryPoint::of_caller`] and [`CallSite::of_caller`].
 #[must_use]
 pub fn entry_and_site() -> (Option<EntryPoint>, Option<CallSite>) {
     let (entry, site) = unwind();
@@ -275,7 +279,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The addresses of the shared library that this code is in; `None` if that is the program.
+/// The addresses of the shared library that contains this code; `None` if that is the program.
 fn own_code() -> Option<&'static Range<usize>> {
     static OWN: OnceLock<Option<Range<usize>>> = OnceLock::new();
     let here = own_code as fn() -> Option<&'static Range<usize>> as usize;
@@ -299,10 +303,12 @@ fn own_code() -> Option<&'static Range<usize>> {
     .as_ref()
 }
 
-/// Libraries that translate calls, of programs of MPICH's ABI and of Fortran, and are no places of the program.
+/// Libraries that translate calls, for programs of MPICH's ABI and in Fortran; they are not places of the
+/// program.
 const TRANSLATIONS: [&str; 2] = ["libmpi.so.12", "libmpi_fortran.so.1"];
 
-/// Whether an address is in a library between the program and MPI that translates calls, and so is no place of the program.
+/// Whether an address is in a library between the program and MPI that translates calls, and so is not a
+/// place of the program.
 #[must_use]
 #[inline]
 pub fn is_in_translation(address: usize) -> bool {
@@ -360,7 +366,7 @@ fn each_object(mut each: impl FnMut(&Object) -> ControlFlow<()>) {
         let base = info.dlpi_addr as usize;
         let headers = match info.dlpi_phdr.is_null() {
             true => &[][..],
-            // SAFETY: so many headers are there, as long as the object is loaded.
+            // SAFETY: there are that many headers, as long as the object is loaded.
             false => unsafe {
                 std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
             },

@@ -10,7 +10,7 @@ pub fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since the beginning of 1970: what hosts that keep their clocks agree on.
+/// Nanoseconds since the beginning of 1970: the time on which hosts with synchronised clocks agree.
 #[must_use]
 pub fn time_of_day() -> u64 {
     read(libc::CLOCK_REALTIME)
@@ -40,7 +40,7 @@ pub fn utc_text() -> String {
     utc_text_of(time_of_day() / 1_000_000)
 }
 
-/// … so many milliseconds after the beginning of 1970.
+/// … `milliseconds` after the beginning of 1970.
 fn utc_text_of(milliseconds: u64) -> String {
     let (days, rest) = (milliseconds / 86_400_000, milliseconds % 86_400_000);
     // Years that begin in March, so that the day of a leap year is the last of its year; eras of 400 of them.
@@ -59,12 +59,12 @@ fn utc_text_of(milliseconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{thousandth:03}Z")
 }
 
-/// Measures spans of time within one process by the processor's counter where that runs evenly on all
-/// cores, which costs a third of asking for a clock; by the monotonic clock elsewhere.
+/// Measures spans of time within one process by the processor's counter if that runs evenly on all cores,
+/// which costs a third of a clock call; by the monotonic clock otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     counter: bool,
-    /// What both said when it was made: the ratio since then turns ticks into nanoseconds.
+    /// Readings of both when it was made: the ratio since then turns ticks into nanoseconds.
     ticks: u64,
     nanoseconds: u64,
 }
@@ -76,7 +76,7 @@ impl Default for Stopwatch {
 }
 
 impl Stopwatch {
-    /// Finds out what there is.
+    /// Finds out which one to use.
     #[must_use]
     pub fn new() -> Self {
         let counter = has_even_counter();
@@ -96,7 +96,7 @@ impl Stopwatch {
         if self.counter { count() } else { monotonic() }
     }
 
-    /// How long so many ticks are. The longer ago it was made, the more exact.
+    /// The length of `ticks` ticks. The older the stopwatch, the more exact.
     #[must_use]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         if !self.counter {
@@ -109,7 +109,7 @@ impl Stopwatch {
     }
 }
 
-/// Whether the processor says that its counter runs evenly, whatever a core does.
+/// Whether the processor reports that its counter runs evenly, whatever the core does.
 #[cfg(target_arch = "x86_64")]
 fn has_even_counter() -> bool {
     const POWER: u32 = 0x8000_0007;

@@ -5,44 +5,45 @@
 //! as much as the yield again. So the duration decides, and the count is read now and then to verify it. How long an
 //! idle yield takes is learnt: it may be five times longer from one second to the next.
 //!
-//! The number of ranks that are awake cannot tell this: a rank that is awake may be blocked in something that we cannot
-//! see and leave its core alone, and the process that wants this core may be no rank at all.
+//! The number of awake ranks does not show this: an awake rank may be blocked in something that we cannot see and not
+//! use its core, and the process that wants this core may not be a rank at all.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::usage;
 
-/// A yield shorter than so many idle ones was idle.
+/// A yield shorter than this many idle ones was idle.
 const IDLE: u32 = 2;
 
-/// What an idle yield takes until it is known, in nanoseconds: no machine is faster.
+/// Assumed time of an idle yield until it is known, in nanoseconds: no machine is faster.
 const INITIAL: u32 = 100;
 
-/// After so many yields that were judged by their duration the next two are verified.
+/// After this many yields judged by their duration, the next two are verified.
 const UNVERIFIED: u8 = 16;
 
 /// Idle yields in a row beyond this number make no difference.
 const MOST_IDLE: u8 = 8;
 
-/// After so long without an interruption it is forgotten that there was one.
+/// After this time without an interruption, the last one is forgotten.
 const FORGOTTEN: Duration = Duration::from_millis(100);
 
 /// Least time between two changes of the core, each of which takes some 50 µs.
 const BETWEEN_CHANGES: Duration = Duration::from_millis(1);
 
-/// Least time between two looks of one of a crowd for a core with fewer: the kernel leaves those who yield where they are for
-/// seconds.
+/// Least time between two looks of a thread in a crowd for a core with fewer threads: the kernel leaves threads that yield
+/// where they are for seconds.
 const BETWEEN_SPREADS: Duration = Duration::from_millis(10);
 
-/// Beyond so many, one who went there lately looks no later: 0.64 s. Whatever moves it back has its reasons.
+/// Beyond this many recent moves, the time to the next look does not grow any more: 0.64 s. It grows because
+/// whatever moves the thread back has its reasons.
 const MOST_SPREADS: u8 = 6;
 
 thread_local! {
     static CONTENTION: Cell<Contention> = const { Cell::new(Contention::UNKNOWN) };
 }
 
-/// What one thread knows of its core.
+/// The knowledge of one thread about its core.
 #[derive(Clone, Copy, Debug)]
 pub struct Contention {
     /// Idle yields in a row, up to [`MOST_IDLE`].
@@ -57,14 +58,14 @@ pub struct Contention {
     interrupted: Option<Instant>,
     /// When the thread last went to another core, or tried to.
     changed: Option<Instant>,
-    /// When it last looked, in a crowd, whether another core has fewer.
+    /// When it last looked, in a crowd, for a core with fewer threads.
     looked: Option<Instant>,
-    /// How often lately it went there: each time doubles the time to the next look.
+    /// How often it moved there lately: each move doubles the time to the next look.
     spreads: u8,
 }
 
 impl Contention {
-    /// Nothing is known yet.
+    /// A core of which nothing is known yet.
     pub const UNKNOWN: Self = Self {
         idle: 0,
         unverified: 0,
@@ -88,12 +89,12 @@ impl Contention {
         base << self.idle
     }
 
-    /// Somebody else had this core for long, until `now`.
+    /// Notes that somebody else had this core for long, until `now`.
     pub fn interrupt(&mut self, now: Instant) {
         self.interrupted = Some(now);
     }
 
-    /// Whether that was lately.
+    /// Whether there was an interruption lately.
     #[must_use]
     pub fn was_interrupted(self, now: Instant) -> bool {
         lies_within(self.interrupted, now, FORGOTTEN)
@@ -109,7 +110,7 @@ impl Contention {
         may
     }
 
-    /// Whether one of a crowd may look for a core with fewer `now`; if so it counts as done.
+    /// Whether a thread in a crowd may look for a core with fewer threads `now`; if so it counts as done.
     #[must_use]
     pub fn looks_for_core(&mut self, now: Instant) -> bool {
         let may = !lies_within(self.looked, now, BETWEEN_SPREADS * (1 << self.spreads));
@@ -119,7 +120,7 @@ impl Contention {
         may
     }
 
-    /// What came of that look: whether it went to another core.
+    /// Notes the result of that look: whether the thread moved to another core.
     pub fn looked_for_core(&mut self, went: bool) {
         self.spreads = if went {
             MOST_SPREADS.min(self.spreads + 1)
@@ -128,8 +129,8 @@ impl Contention {
         };
     }
 
-    /// A yield took so long; `read_switches` reads how often the core was taken from this thread. Answers
-    /// whether the yield was contended.
+    /// Notes that a yield took `took`; `read_switches` reads how often the core was taken from this thread.
+    /// Returns whether the yield was contended.
     pub fn yielded(&mut self, took: Duration, read_switches: impl FnOnce() -> u64) -> bool {
         let took = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX).max(1);
         let short = took < self.idle_time.saturating_mul(IDLE);
@@ -139,7 +140,8 @@ impl Contention {
             !short
         } else {
             let now = read_switches();
-            // The first of two counts verifies nothing; after the second it goes on until it agrees.
+            // The first of two counts verifies nothing; after the second, verification continues until count
+            // and duration agree.
             let contended = before.map_or(!short, |before| before != now);
             self.switches = (before.is_none() || contended == short).then_some(now);
             self.unverified = 0;
@@ -148,7 +150,7 @@ impl Contention {
         self.idle_time = match (contended, short) {
             (true, false) => self.idle_time,
             (true, true) => took / (2 * IDLE),
-            // Slowly upward: an interrupt is no part of a yield.
+            // Slowly upward: an interrupt is not part of a yield.
             (false, true) => took.min(self.idle_time + self.idle_time / 8),
             (false, false) => took.min(self.idle_time.saturating_mul(2)),
         }
@@ -166,15 +168,15 @@ fn lies_within(moment: Option<Instant>, now: Instant, span: Duration) -> bool {
     moment.is_some_and(|moment| now.duration_since(moment) < span)
 }
 
-/// The clock and the scheduler as a thread sees them: tests have their own.
+/// The clock and the scheduler as seen by a thread; tests have their own.
 pub trait Machine {
     /// The time.
     fn now(&self) -> Instant;
     /// How often the core was taken from this thread.
     fn switches(&self) -> u64;
-    /// What the thread knows of its core.
+    /// The knowledge of the thread about its core.
     fn contention(&self) -> Contention;
-    /// Keeps what the thread knows of its core.
+    /// Stores the knowledge of the thread about its core.
     fn remember(&self, contention: Contention);
 }
 
@@ -193,7 +195,7 @@ impl Machine for Real {
         usage::of_thread().involuntary_switches
     }
 
-    // Not inlined: a fiber that waits may go on in another thread, whose own core is meant then.
+    // Not inlined: a waiting fiber may continue in another thread, and then that thread's core counts.
     #[inline(never)]
     fn contention(&self) -> Contention {
         CONTENTION.get()
@@ -217,7 +219,7 @@ mod tests {
     }
 
     impl Core {
-        /// Yields; whether that was taken for contended.
+        /// Yields; returns whether the yield counted as contended.
         fn yield_core(&mut self, contention: &mut Contention, wanted: bool) -> bool {
             self.switches += u64::from(wanted);
             let took = self.idle_time * if wanted { 4 } else { 1 };
@@ -228,7 +230,7 @@ mod tests {
         }
     }
 
-    /// How many of `times` yields are taken for what they are not.
+    /// How many of `times` yields are misjudged.
     fn wrong(core: &mut Core, contention: &mut Contention, wanted: bool, times: usize) -> usize {
         (0..times)
             .filter(|_| core.yield_core(contention, wanted) != wanted)
@@ -244,7 +246,7 @@ mod tests {
                 read: 0,
             };
             let mut contention = Contention::UNKNOWN;
-            // At first it is not known what an idle yield takes.
+            // At first the time of an idle yield is unknown.
             wrong(&mut core, &mut contention, false, 40);
             assert_eq!(
                 wrong(&mut core, &mut contention, true, 500),
@@ -292,7 +294,7 @@ mod tests {
     fn who_went_in_vain_looks_later() {
         let mut contention = Contention::UNKNOWN;
         let began = Instant::now();
-        // Whether it looks, asked each ms, and what comes of that.
+        // Whether the thread looks, asked each ms, and the result.
         let mut looks = |from: u64, went: bool| {
             let asked = (from..from + 2_000).filter(|millisecond| {
                 let looks = contention.looks_for_core(began + Duration::from_millis(*millisecond));

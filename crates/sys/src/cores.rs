@@ -1,5 +1,4 @@
-//! Cores that there really are for us: the affinity mask, cut down by the quota of the control
-//! groups that we live in.
+//! Cores that this process can really use: the affinity mask, limited by the quota of its control groups.
 
 use std::fs;
 use std::io;
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Purpose, check, failed, last_errno};
 
-/// What was found.
+/// The cores and the processor time that are available to this thread.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cores {
     /// The numbers of the cores that this thread may run on.
@@ -31,7 +30,7 @@ impl Cores {
     }
 }
 
-/// Looks. What cannot be read does not limit.
+/// Finds them. A file that cannot be read sets no limit.
 #[must_use]
 pub fn find() -> Cores {
     Cores {
@@ -40,7 +39,7 @@ pub fn find() -> Cores {
     }
 }
 
-/// [`Cores::available`] of [`find`]. Reads files: ask once, keep the answer.
+/// [`Cores::available`] of [`find`]. Reads files: call it once, keep the result.
 #[must_use]
 pub fn cores_available() -> usize {
     find().available()
@@ -75,7 +74,7 @@ impl CoreMask {
     /// Of these cores.
     ///
     /// # Errors
-    /// If no machine has one of them.
+    /// If one of them cannot exist on any machine.
     pub fn of(cores: &[usize]) -> io::Result<Self> {
         let words = cores.iter().max().map_or(1, |last| last / 64 + 1);
         if words > 1024 {
@@ -91,7 +90,7 @@ impl CoreMask {
         Ok(Self(mask))
     }
 
-    /// Keeps the calling thread, and what it starts, on them. One system call, nothing else.
+    /// Keeps the calling thread, and threads that it starts, on them. One system call, nothing else.
     pub fn apply(&self) -> Result<(), i32> {
         // SAFETY: the kernel reads the bytes of the mask.
         let set =
@@ -103,7 +102,7 @@ impl CoreMask {
     }
 }
 
-/// Keeps the calling thread, and what it starts, on these cores.
+/// Keeps the calling thread, and threads that it starts, on these cores.
 ///
 /// # Errors
 /// If the kernel refuses, or none of them exists.
@@ -121,7 +120,7 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
 /// If the kernel refuses, or there is no such core.
 pub fn change(to: usize, allowed: &[usize]) -> io::Result<()> {
     let moved = pin(&[to]);
-    // In any case: it may have been left where it is.
+    // In any case, because the move may have failed.
     pin(allowed).and(moved)
 }
 
@@ -141,14 +140,14 @@ pub fn come_to(cores: &[usize]) -> io::Result<()> {
     pin(&all).and(moved)
 }
 
-/// Moves the calling thread to the next of its cores of which `is_taken` does not say that somebody is there; `choose`
-/// is told which one before it goes. False if there is none, or the kernel refuses. Nothing keeps it there.
+/// Moves the calling thread to the next of its cores that is not taken according to `is_taken`; `choose` is told the
+/// core before the move. False if there is none, or the kernel refuses. Nothing keeps it there.
 #[cold]
 pub fn leave(is_taken: impl Fn(usize) -> bool, choose: impl FnOnce(usize)) -> bool {
     let (Ok(allowed), Some(here)) = (allowed(), current()) else {
         return false;
     };
-    // From here on upward, so that not all go to the first.
+    // Upward from the present core, so that not all threads go to the first.
     let (below, above) = allowed.split_at(allowed.partition_point(|core| *core <= here));
     let mut others = above.iter().chain(below).copied();
     let Some(to) = others.find(|core| *core != here && !is_taken(*core)) else {
@@ -158,8 +157,8 @@ pub fn leave(is_taken: impl Fn(usize) -> bool, choose: impl FnOnce(usize)) -> bo
     change(to, &allowed).is_ok()
 }
 
-/// Lowers (or, with privilege, raises) the share of the processor of the calling thread: −20 to 19,
-/// more is less.
+/// Lowers (or, with privilege, raises) the calling thread's share of the processor: −20 to 19, higher means
+/// less.
 ///
 /// # Errors
 /// If the privilege is missing.
@@ -168,8 +167,8 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
         .to("setpriority", || format!("run at nice {nice}"))
 }
 
-/// How late timers of the calling thread may be, so that several can be served at once: 50 µs unless
-/// said otherwise. Zero means that of whoever started it.
+/// How late timers of the calling thread may be, so that several can be served at once: 50 µs unless said
+/// otherwise. Zero means the slack of the thread that started it.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -190,7 +189,7 @@ pub fn yield_core() {
     rustix::thread::sched_yield();
 }
 
-/// The tightest quota of our groups and those around them, of either version.
+/// The tightest quota of our groups and those above them, of either version.
 fn quota(membership: &Path, root: &Path) -> Option<f64> {
     let membership = fs::read_to_string(membership).ok()?;
     membership
@@ -212,10 +211,9 @@ fn quota(membership: &Path, root: &Path) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-/// The least answer of `read` from the group up to the root of the hierarchy.
+/// The least result of `read` from the group up to the root of the hierarchy.
 fn tightest(mount: &Path, group: &str, read: fn(&Path) -> Option<f64>) -> Option<f64> {
-    // With a namespace of groups the path may start outside of what is mounted; then only the mount
-    // itself is ours.
+    // In a namespace of groups the path may start outside of the mount; then only the mount itself is ours.
     let group = Path::new(group.trim_start_matches('/'));
     let inside = group
         .components()
@@ -341,7 +339,7 @@ mod tests {
             assert_eq!((went, chosen.is_some()), (all.len() > 1, all.len() > 1));
             assert!(chosen.is_none_or(|core| all.contains(&core)));
             assert_eq!(allowed().expect("readable"), all);
-            // Who may be on one core stays there.
+            // A thread that is restricted to one core stays there.
             pin(&all[..1]).expect("one of ours");
             assert!(!leave(|_| false, |_| panic!("there is no other")));
         })

@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::error::{failed, last_errno};
 
-/// Datagrams of one call at most.
+/// The largest number of datagrams in one call.
 pub const BATCH: usize = 32;
 
-/// Bytes of one at most.
+/// The largest number of bytes in one datagram.
 pub const LARGEST: usize = 2048;
 
 struct Memory {
@@ -20,7 +20,7 @@ struct Memory {
     headers: [libc::mmsghdr; BATCH],
 }
 
-/// Memory for a batch, with all that the kernel wants to be told about it.
+/// Memory for a batch, with all headers that the kernel needs.
 ///
 /// The headers point into the same allocation, which neither moves nor is lent while a call runs.
 pub struct Batch(Box<Memory>);
@@ -48,7 +48,7 @@ impl Batch {
         Self(memory)
     }
 
-    /// Receives what is there, without waiting; how many datagrams came.
+    /// Receives datagrams that have arrived, without waiting; returns how many.
     ///
     /// # Errors
     /// If the socket is broken, or an error of an earlier send is reported.
@@ -93,8 +93,8 @@ impl Batch {
         (&self.0.bytes[place][..self.0.lengths[place]], from)
     }
 
-    /// Where a datagram of this length is written that is to be sent from this place; cut if it is
-    /// longer than [`LARGEST`].
+    /// The memory for a datagram of this length that is to be sent from this place; cut if it is longer than
+    /// [`LARGEST`].
     ///
     /// # Panics
     /// If there is no such place.
@@ -104,8 +104,8 @@ impl Batch {
         &mut self.0.bytes[place][..length]
     }
 
-    /// Sends the first `count` prepared datagrams through a connected socket, without waiting; how
-    /// many went.
+    /// Sends the first `count` prepared datagrams through a connected socket, without waiting; returns how
+    /// many were sent.
     ///
     /// # Errors
     /// If the first one is refused for another reason than that there is no room.

@@ -1,7 +1,7 @@
-//! Descriptors: pipes, socket pairs, what a child inherits.
+//! Descriptors: pipes, socket pairs, inheritance by children.
 //!
-//! Everything made here closes on `exec`. What a child is meant to have is named with [`hand_over`],
-//! which opens it in that child alone.
+//! Everything made here closes on `exec`. A descriptor for a child is passed by [`hand_over`], which opens it
+//! in that child alone.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -24,13 +24,13 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC).to("pipe2", || "make a pipe".into())
 }
 
-/// How many this process may have open; `None`: as many as there are.
+/// How many descriptors this process may have open; `None`: without limit.
 #[must_use]
 pub fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// What a socket pair carries.
+/// The kind of data that a socket pair carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carries {
     /// A stream of bytes.
@@ -52,7 +52,7 @@ pub fn socket_pair(carries: Carries) -> io::Result<(OwnedFd, OwnedFd)> {
         .to("socketpair", || "make a pair of sockets".into())
 }
 
-/// Whether the descriptor closes on `exec`.
+/// Sets whether the descriptor closes on `exec`.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -67,7 +67,7 @@ pub fn set_close_on_exec(descriptor: &impl AsFd, close: bool) -> io::Result<()> 
     })
 }
 
-/// Whether calls on the descriptor return instead of waiting.
+/// Sets whether calls on the descriptor return instead of waiting.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -117,7 +117,7 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
-/// Raises the number of descriptors that this process may open to what the host permits; answers it.
+/// Raises the number of descriptors that this process may open to the most that the host permits; returns it.
 ///
 /// # Errors
 /// If the kernel refuses.

@@ -3,8 +3,8 @@
 /// Removes variables, so that children started from now on do not inherit them.
 ///
 /// # Safety
-/// No other thread may read or change the environment meanwhile, other than through the Rust standard
-/// library: C gives no lock for it.
+/// No other thread may read or change the environment during this call, except through the Rust standard
+/// library: C has no lock for it.
 pub unsafe fn remove(names: &[&str]) {
     for name in names {
         // SAFETY: no other thread reads or changes the environment meanwhile but through the standard library,

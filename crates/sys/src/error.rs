@@ -1,4 +1,4 @@
-//! Errors of system calls: what was tried, what the kernel answered.
+//! Errors of system calls: what was attempted, and the kernel's answer.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ pub struct SystemError {
     pub call: &'static str,
     /// The number of the error.
     pub errno: i32,
-    /// What it was wanted for, with the values.
+    /// The purpose of the call, with the values.
     pub purpose: String,
 }
 
@@ -39,8 +39,8 @@ pub fn errno(error: &io::Error) -> Option<i32> {
     })
 }
 
-/// Calls `body` and leaves the calling thread's `errno` as it was before: for calls in which other code
-/// may run on this thread meanwhile, or which may come back on another.
+/// Calls `body` and leaves the calling thread's `errno` as it was before: for calls during which other code
+/// may run on this thread, or which may return on another thread.
 #[inline]
 pub fn keep_errno<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: the address of this thread's `errno`, asked for anew after the body.
@@ -86,7 +86,7 @@ pub(crate) fn check<T: PartialEq + From<i8>>(
     }
 }
 
-/// Says what a call by rustix was wanted for.
+/// Adds the purpose to an error of a call by rustix.
 pub(crate) trait Purpose<T> {
     /// The error carries the call and this purpose, which completes "could not …".
     fn to(self, call: &'static str, purpose: impl FnOnce() -> String) -> io::Result<T>;

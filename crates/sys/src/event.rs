@@ -1,16 +1,15 @@
-//! Events and who waits for them: how threads and processes that do not trust each other wake one another.
+//! Events and their waiters: how threads and processes that do not trust each other wake one another.
 //!
-//! An [`EventFd`] is an event counter of the kernel (`eventfd`), an [`EventWaiter`] a
-//! [readiness set](crate::readiness) in which events and other descriptors are registered. Who may notify holds the event; who is woken holds the
-//! waiter in which the event is registered, *and not the event*. So:
+//! An [`EventFd`] is an event counter of the kernel (`eventfd`), an [`EventWaiter`] a [readiness set](crate::readiness) in which events and other
+//! descriptors are registered. A notifier holds the event; a sleeper holds the waiter in which the event is registered, *and not the event*. So:
 //!
-//! * who waits cannot make a notifier wait: it has no descriptor of the event through which it could fill the
-//!   counter or take away its non-blocking mode;
-//! * a notifier that misbehaves (reads its event, fills it) silences its own event and no other, as it could
-//!   by not notifying: each pair of components has events of its own.
+//! * a sleeper cannot make a notifier wait: it has no descriptor of the event by which it could fill the
+//!   counter or remove the non-blocking mode;
+//! * a notifier that misbehaves (reads its event, fills it) silences only its own event, as it could by not
+//!   notifying: each pair of components has events of its own.
 //!
-//! Events are registered edge-triggered: each notification is reported once, and nobody ever reads the counter.
-//! It would be full after 2⁶⁴ of them.
+//! Events are registered edge-triggered: each notification is reported once, and nobody reads the counter,
+//! which would be full after 2⁶⁴ notifications.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -50,13 +49,13 @@ impl EventFd {
         self.0.try_clone().map(Self)
     }
 
-    /// Notifies: one system call. An event that cannot be notified is a matter of its pair alone, and ignored.
+    /// Notifies: one system call. A failure concerns this pair only, and is ignored.
     pub fn notify(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes back all notifications so far; true if there were any. For an event that its own side polls: who
-    /// waits by an [`EventWaiter`] has no need of it.
+    /// Takes back all notifications so far; true if there were any. For an event that its own side polls: a
+    /// thread that waits by an [`EventWaiter`] does not need it.
     #[must_use]
     pub fn drain(&self) -> bool {
         rustix::io::read(&self.0, &mut [0; 8]) == Ok(8)
@@ -80,7 +79,7 @@ impl AsFd for EventFd {
 pub struct EventWaiter(ReadinessSet);
 
 impl EventWaiter {
-    /// A waiter that nothing wakes.
+    /// A waiter that nothing wakes yet.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -102,8 +101,8 @@ impl EventWaiter {
         self.0.share().map(Self)
     }
 
-    /// Wakes for this event from now on, as long as anybody holds it. Somebody who outlives the notifier must:
-    /// with the last handle a notification that woke nobody yet is gone.
+    /// Wakes for this event from now on, as long as anybody holds it. A process that outlives the notifier
+    /// must hold it: a notification that has not woken anybody yet is lost with the last handle.
     ///
     /// # Errors
     /// If it is registered already, or the kernel refuses.
@@ -111,7 +110,7 @@ impl EventWaiter {
         self.0.register(event, 0, Trigger::EachArrival)
     }
 
-    /// Wakes for this event no more, whoever else holds it. To be called with the very handle that
+    /// Stops waking for this event, regardless of its other holders. To be called with the very handle that
     /// [`register`](Self::register) was called with: closing that one alone would leave the event registered
     /// as long as anybody has another handle of it.
     ///
@@ -129,7 +128,7 @@ impl EventWaiter {
         self.0.register(descriptor, 0, Trigger::Readable)
     }
 
-    /// Wakes for what wakes another waiter from now on. Somebody must keep the other.
+    /// Wakes from now on whenever another waiter would be woken. The other must be kept alive.
     ///
     /// # Errors
     /// If it is registered already, or the kernel refuses.
@@ -149,7 +148,7 @@ impl EventWaiter {
         let left_pointer = left
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref::<libc::timespec>);
-        // Not by rustix, which rounds what is left to milliseconds for kernels before 5.11.
+        // Not by rustix, which rounds the remaining time to milliseconds for kernels before 5.11.
         // SAFETY: the kernel writes at most `MOST` events; `left_pointer` is null or points to
         // `left`; no signal mask is given.
         let answer = unsafe {

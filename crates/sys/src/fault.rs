@@ -1,8 +1,8 @@
-//! Faults of memory, touched where it may not be: a look at the address before the process dies.
+//! Memory faults: the faulting address is explained before the process dies.
 //!
-//! The handler runs on a stack of its own ([`AlternateStack`]), because the usual reason is that the
-//! stack of whoever runs is used up. For a fault of this thread it asks the one [`Explain`] that was installed
-//! for a sentence, and writes it to standard error. Then the signal goes where it would have gone without us:
+//! The handler runs on a stack of its own ([`AlternateStack`]), because the usual cause is an exhausted stack.
+//! For a fault of this thread it asks the installed [`Explain`] for a sentence, and writes it to standard
+//! error. Then the signal goes where it would have gone without us:
 //!
 //! | before | a fault | a signal that was sent (`kill`, `sigqueue`) |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | default | happens again, under the default action | is sent again, under the default action |
 //! | ignored | as the default: the kernel ignores no fault | nothing |
 //!
-//! So whoever wanted to know of it, a debugger or the kernel that writes a core, still does. What differs: the
-//! handler from before runs on the stack of this one, also without `SA_ONSTACK`.
+//! So a debugger, or the kernel that writes a core, still gets it. One difference: the previous handler runs
+//! on the stack of this one, even without `SA_ONSTACK`.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,22 +22,22 @@ use weft_atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::error::{check, failed, keep_errno};
 use crate::memory::Mapping;
 
-/// Says what the address of a fault means: writes a sentence into the buffer and answers its length, 0 for
-/// "nothing of mine". Runs within a signal handler: no allocation, no lock.
+/// Explains the address of a fault: writes a sentence into the buffer and returns its length, 0 for "not
+/// mine". Runs within a signal handler: no allocation, no lock.
 pub type Explain = fn(address: usize, buffer: &mut [u8]) -> usize;
 
 /// Bytes of a stack for the handler. AVX-512 state alone takes about three thousand.
 const HANDLER_STACK: usize = 64 * 1024;
 
-/// The function to ask. A signal's handler belongs to the process, so this is a global.
+/// The installed function. A signal's handler belongs to the process, so this is a global.
 static EXPLAIN: AtomicUsize = AtomicUsize::new(0);
 
-/// What was there before, by signal.
+/// The previous dispositions, by signal.
 static BEFORE: [Before; 2] = [Before::new(), Before::new()];
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What a signal did before.
+/// The previous disposition of a signal.
 struct Before {
     action: OnceLock<libc::sigaction>,
     /// It asked to be called once (`SA_RESETHAND`), and was.
@@ -53,7 +53,7 @@ impl Before {
     }
 }
 
-/// Has `explain` asked when memory is touched that may not be. The first one that is installed stays.
+/// Installs `explain` for accesses to forbidden memory. The first one that is installed stays.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -78,7 +78,7 @@ pub fn explain_with(explain: Explain) -> io::Result<()> {
         let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
         new.sa_sigaction = handle as *const () as usize;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        // Whether a call that it interrupts goes on: as before. A signal that is ignored interrupts none.
+        // Whether an interrupted call is restarted stays as before. A signal that is ignored interrupts none.
         new.sa_flags |= match old.sa_sigaction {
             libc::SIG_IGN => libc::SA_RESTART,
             _ => old.sa_flags & libc::SA_RESTART,
@@ -97,12 +97,12 @@ extern "C" fn handle(
     information: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // Whoever was interrupted may be between a call and its look at errno.
+    // The interrupted code may be between a call and its look at errno.
     keep_errno(|| {
         // SAFETY: the kernel hands a valid siginfo to a handler installed with SA_SIGINFO.
         let (code, address) =
             unsafe { ((*information).si_code, (*information).si_addr() as usize) };
-        // Codes of the kernel are positive. Of what somebody sent, the address is no address.
+        // Codes of the kernel are positive. A signal that was sent has no address.
         let sent = code <= 0;
         if !sent {
             tell(address);
@@ -111,7 +111,7 @@ extern "C" fn handle(
     });
 }
 
-/// Writes what the address means, if that is known.
+/// Writes the explanation of the address, if there is one.
 fn tell(address: usize) {
     let explain = EXPLAIN.load(Ordering::Acquire);
     if explain == 0 {
@@ -127,7 +127,7 @@ fn tell(address: usize) {
     }
 }
 
-/// As if we had never been here.
+/// Passes the signal on as if this handler did not exist.
 fn pass_on(
     signal: libc::c_int,
     information: *mut libc::siginfo_t,
@@ -182,7 +182,7 @@ fn call(
     }
 }
 
-/// The default action: for a fault when the instruction runs again, for a signal that was sent here.
+/// The default action: for a fault when the instruction runs again, for a sent signal in this function.
 fn by_default(signal: libc::c_int, information: *mut libc::siginfo_t, sent: bool) {
     // SAFETY: a sigaction of zeros is the default action. The signal is not blocked, since it has come, so it
     // ends the process before the call returns; it keeps saying who sent it.
@@ -212,7 +212,7 @@ pub struct AlternateStack {
 }
 
 impl AlternateStack {
-    /// Gives the calling thread one, unless it has one already.
+    /// Gives the calling thread such a stack, unless it has one already.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -1,7 +1,7 @@
 //! File: bytes that outlive the program, read and written at offsets by many processes at once.
 //!
-//! Transfers go to and from [`Region`]s, whose makers have promised the memory; so nothing is copied between here
-//! and the kernel. One call may move fewer bytes than asked, or be interrupted: callers go on.
+//! Transfers use [`Region`]s, whose makers promise that the memory is valid, so nothing is copied between here
+//! and the kernel. A call may move fewer bytes than asked, or be interrupted: callers continue.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use crate::span::Region;
 /// Regions that one call takes.
 pub const MOST_REGIONS: usize = 1024;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenFor {
     /// To be read.
@@ -29,7 +29,7 @@ pub struct OpenFor {
     pub exclusive: bool,
 }
 
-/// What the kernel knows of a file.
+/// Information of the kernel about a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// The device that it is on.
@@ -52,10 +52,10 @@ pub struct File {
 }
 
 impl File {
-    /// Opens `path`. A file that is made may be read and written by everybody whom the umask lets.
+    /// Opens `path`. A new file may be read and written by everybody whom the umask permits.
     ///
     /// # Errors
-    /// What the kernel refuses with.
+    /// The kernel's refusal.
     pub fn open(path: &Path, how: OpenFor) -> io::Result<Self> {
         let mut flags = match (how.read, how.write) {
             (true, true) => OFlags::RDWR,
@@ -79,10 +79,10 @@ impl File {
         &self.path
     }
 
-    /// Reads from `offset` on; answers how many bytes, 0 at the end of the file.
+    /// Reads from `offset` on; returns how many bytes, 0 at the end of the file.
     ///
     /// # Errors
-    /// What the kernel refuses with; an interrupted call is one.
+    /// The kernel's refusal; an interrupted call is one.
     pub fn read_at(&self, into: &[Region], offset: u64) -> io::Result<usize> {
         let list = vectors(into);
         let offset = self.offset("preadv", offset)?;
@@ -100,7 +100,7 @@ impl File {
         check(answer, "preadv", purpose).map(isize::cast_unsigned)
     }
 
-    /// Writes from `offset` on; answers how many bytes.
+    /// Writes from `offset` on; returns how many bytes.
     ///
     /// # Errors
     /// As for [`Self::read_at`].
@@ -128,10 +128,10 @@ impl File {
         })
     }
 
-    /// What the kernel knows of it now.
+    /// The present information of the kernel about it.
     ///
     /// # Errors
-    /// What the kernel refuses with.
+    /// The kernel's refusal.
     pub fn facts(&self) -> io::Result<Facts> {
         let stat = rustix::fs::fstat(&self.descriptor)
             .to("fstat", || format!("look at {}", self.path.display()))?;
@@ -145,20 +145,20 @@ impl File {
         })
     }
 
-    /// Cuts it, or lets it grow by zeros that take no space.
+    /// Truncates the file, or extends it by zeros that take no space.
     ///
     /// # Errors
-    /// What the kernel refuses with.
+    /// The kernel's refusal.
     pub fn set_size(&self, size: u64) -> io::Result<()> {
         retry(|| rustix::fs::ftruncate(&self.descriptor, size)).to("ftruncate", || {
             format!("make {} {size} bytes long", self.path.display())
         })
     }
 
-    /// Has space set aside for its first `size` bytes; it is at least so long then.
+    /// Reserves space for its first `size` bytes; the file is then at least that long.
     ///
     /// # Errors
-    /// What the kernel refuses with: `EOPNOTSUPP` where the file system cannot.
+    /// The kernel's refusal: `EOPNOTSUPP` where the file system cannot.
     pub fn allocate(&self, size: u64) -> io::Result<()> {
         retry(|| rustix::fs::fallocate(&self.descriptor, FallocateFlags::empty(), 0, size))
             .to("fallocate", || {
@@ -169,7 +169,7 @@ impl File {
     /// Waits until what was written is on the device.
     ///
     /// # Errors
-    /// What became of it otherwise.
+    /// The error that prevented it.
     pub fn sync(&self) -> io::Result<()> {
         retry(|| rustix::fs::fdatasync(&self.descriptor)).to("fdatasync", || {
             format!("bring {} to its device", self.path.display())
@@ -180,12 +180,12 @@ impl File {
     /// to the process: two openings exclude each other, two threads with one do not.
     ///
     /// # Errors
-    /// What the kernel refuses with: `EINVAL`, `ENOLCK` or `EOPNOTSUPP` where the file system has no locks.
+    /// The kernel's refusal: `EINVAL`, `ENOLCK` or `EOPNOTSUPP` where the file system has no locks.
     pub fn lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<()> {
         self.set_lock(libc::F_OFD_SETLKW, kind_of(exclusive), offset, length)
     }
 
-    /// As [`lock`](Self::lock), without waiting: whether it was got.
+    /// As [`lock`](Self::lock), without waiting: returns whether it was taken.
     ///
     /// # Errors
     /// As for [`lock`](Self::lock).
@@ -199,10 +199,10 @@ impl File {
         }
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     ///
     /// # Errors
-    /// What the kernel refuses with.
+    /// The kernel's refusal.
     pub fn unlock(&self, offset: u64, length: u64) -> io::Result<()> {
         self.set_lock(libc::F_OFD_SETLKW, libc::F_UNLCK, offset, length)
     }
@@ -229,18 +229,18 @@ impl File {
         }
     }
 
-    /// Has the file system say what it could not write: those that write late say it when a descriptor is closed, so
-    /// a copy of this one is.
+    /// Makes the file system report what it could not write: file systems that write late report it when a
+    /// descriptor is closed, so a copy of this one is closed.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn flush(&self) -> io::Result<()> {
         let purpose = || format!("close {}", self.path.display());
         let copy = fcntl_dupfd_cloexec(&self.descriptor, 3).to("fcntl", purpose)?;
         // SAFETY: the number was that of an owned descriptor, given up just now: it is closed once.
         let answer = unsafe { libc::close(copy.into_raw_fd()) };
         match check(answer, "close", purpose) {
-            // It is closed, whatever interrupted.
+            // It is closed even if the call was interrupted.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             other => other.map(drop),
         }
@@ -264,13 +264,14 @@ fn kind_of(exclusive: bool) -> i32 {
 /// Removes the name of a file.
 ///
 /// # Errors
-/// What the kernel refuses with.
+/// The kernel's refusal.
 pub fn remove(path: &Path) -> io::Result<()> {
     rustix::fs::unlinkat(CWD, path, AtFlags::empty())
         .to("unlink", || format!("remove {}", path.display()))
 }
 
-/// A number of this start of this host's kernel: equal for those that share a kernel, and for nobody else.
+/// A number for the present boot of this host's kernel: equal for processes that share a kernel, and for no
+/// others.
 #[must_use]
 pub fn host_number() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -356,7 +357,7 @@ mod tests {
         assert!(!two.try_lock(false, 9, 1).unwrap());
         assert!(two.try_lock(true, 1 << 61, 1 << 40).unwrap());
         assert!(!one.try_lock(false, (1 << 61) + 5, 1).unwrap());
-        // Other bytes are free; the same ones come when they are given back.
+        // Other bytes are free; the same ones can be locked when they are released.
         two.lock(true, 10, 10).unwrap();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| two.lock(false, 0, 5));

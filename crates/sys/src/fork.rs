@@ -1,12 +1,12 @@
-//! Fork: a second process of the same program, without another start: for a launcher whose guard must be
-//! there before anything that it guards.
+//! Fork: a second process of the same program, without `exec`: for a launcher whose guard must exist before
+//! anything that it guards.
 
 use std::fs;
 use std::io;
 
 use crate::error::{check, failed, last_errno};
 
-/// Who we are after [`fork_alone`].
+/// The process in which [`fork_alone`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fork {
     /// The process that called; `child` is the new one.
@@ -22,7 +22,7 @@ pub enum Fork {
 /// not have, and the copy may do whatever the original may.
 ///
 /// # Errors
-/// If there are other threads, or neither `/proc` nor the kernel tells, or the kernel refuses.
+/// If there are other threads, or neither `/proc` nor the kernel shows that, or the kernel refuses.
 pub fn fork_alone() -> io::Result<Fork> {
     let several = match fs::read_dir("/proc/self/task") {
         Ok(threads) => threads.count() != 1,
@@ -46,8 +46,8 @@ pub fn fork_alone() -> io::Result<Fork> {
     })
 }
 
-/// Whether there are other threads, as the kernel knows without `/proc`: to leave one's own thread group is possible, and without any
-/// effect, only for a thread that is alone.
+/// Whether there are other threads, as the kernel knows without `/proc`: only a single thread can leave its own thread group, and
+/// then without any effect.
 fn has_other_threads() -> io::Result<bool> {
     // SAFETY: a number; who is alone is left as it is, and everybody else as well.
     match unsafe { libc::unshare(libc::CLONE_THREAD) } {

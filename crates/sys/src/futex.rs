@@ -1,4 +1,4 @@
-//! Futex, to sleep on a word of memory and wake who sleeps there: the [`Kernel`] of `weft-atomic`.
+//! Futex: sleeping on a word of memory and waking its sleepers. It is the [`Kernel`] of `weft-atomic`.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use weft_atomic::{AtomicBool, AtomicU32, Kernel, Ordering, Woken};
 use crate::clock;
 use crate::membarrier;
 
-/// How long one sleeps at most once the kernel cannot fence other cores any more, or refuses to
-/// sleep on futexes: see [`Kernel::barrier`].
+/// Longest sleep once the kernel cannot fence other cores any more, or refuses sleeps on futexes: see
+/// [`Kernel::barrier`].
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Every sleeper is meant, whichever bits it waits for.
+/// Matches every sleeper, whichever bits it waits for.
 const ANY: NonZeroU32 = NonZeroU32::MAX;
 
 /// The futex of the kernel, for words in shared or in private memory.

@@ -1,4 +1,5 @@
-//! Idle threads: those of this process that sleep until another thread of it wakes them, as the kernel shows it.
+//! Idle threads: the threads of this process that sleep until another thread of the process wakes them, as
+//! the kernel shows it.
 //!
 //! ```text
 //!   /proc/self/task/ID/syscall   futex, to wait, without a limit, on a word that only this process can wake sleepers of
@@ -6,8 +7,9 @@
 //!   /proc/self/status            no handler of a signal that could wake it instead
 //! ```
 //!
-//! Whoever waits for a mutex, a condition variable, a semaphore or the end of a thread sleeps so. Whoever waits for a time, a file, a
-//! socket, a signal, another process or a device does not, nor does who computes. What cannot be read is not idle.
+//! Threads that wait for a mutex, a condition variable, a semaphore or the end of a thread sleep like this. Threads that wait for a
+//! time, a file, a socket, a signal, another process or a device do not, nor do threads that compute. A thread that cannot be
+//! examined is not idle.
 
 use std::fs;
 
@@ -19,8 +21,8 @@ const PRIVATE: u64 = 128;
 /// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`.
 const WAITS: [u64; 2] = [0, 9];
 
-/// Signals whose handlers wake nobody that could not be woken otherwise: faults of the thread itself; what threads of the C library
-/// tell each other; `SIGINT`, by which a user ends a job.
+/// Signals whose handlers wake no thread that could not be woken otherwise: faults of the thread itself; what threads of the C
+/// library tell each other; `SIGINT`, by which a user ends a job.
 const HARMLESS: [i32; 10] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -39,7 +41,7 @@ const HARMLESS: [i32; 10] = [
 pub struct IdleThreads {
     /// A signal may wake any of them.
     disturbed: bool,
-    /// Memory of this process alone, which no file stands behind.
+    /// Memory of this process alone, not backed by a file.
     own: Option<Vec<std::ops::Range<u64>>>,
 }
 
@@ -60,7 +62,7 @@ impl IdleThreads {
             return None;
         }
         let task = format!("/proc/self/task/{thread}");
-        // The count first: a thread that has slept since then has the same one.
+        // The count first: a thread that has slept since then has the same count.
         let status = fs::read_to_string(format!("{task}/status")).ok()?;
         let call = fs::read_to_string(format!("{task}/syscall")).ok()?;
         let futex = awaited_futex(&call)?;
@@ -74,7 +76,7 @@ impl IdleThreads {
     }
 }
 
-/// Whether a thread of this process waits for a futex, perhaps for a time only.
+/// Whether a thread of this process waits for a futex, perhaps only for a time.
 #[must_use]
 pub fn waits_for_futex(thread: u32) -> bool {
     let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
@@ -82,8 +84,8 @@ pub fn waits_for_futex(thread: u32) -> bool {
     call.ok().and_then(number) == Some(libc::SYS_futex)
 }
 
-/// Runs something that starts threads, and gives them this name, of at most 15 bytes: so they are known to be none of the program's. If
-/// another thread has run meanwhile, which may have started some too, none is named.
+/// Runs something that starts threads, and gives them this name, of at most 15 bytes, to mark them as not belonging to the program. If
+/// another thread has run in that time, which may also have started some, none is named.
 pub fn naming_started<T>(name: &str, body: impl FnOnce() -> T) -> T {
     let before = others_at_rest();
     let answer = body();
@@ -95,7 +97,7 @@ pub fn naming_started<T>(name: &str, body: impl FnOnce() -> T) -> T {
     if known.all(|(id, switches)| idle.switches(*id) == Some(*switches)) {
         for id in others() {
             if before.iter().all(|(known, _)| *known != id) {
-                // Without its name it counts, which accuses nobody.
+                // A thread without the name counts as the program's, which causes no false report.
                 let _ = fs::write(format!("/proc/self/task/{id}/comm"), name);
             }
         }
@@ -103,7 +105,7 @@ pub fn naming_started<T>(name: &str, body: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// The threads of this process but the calling one.
+/// The threads of this process except the calling one.
 fn others() -> Vec<u32> {
     let all = process::threads().unwrap_or_default().into_iter();
     let me = process::thread_id();
@@ -137,7 +139,8 @@ fn awaited_futex(call: &str) -> Option<AwaitedFutex> {
     })
 }
 
-/// What is private and has no file: a futex there is known by this process alone, whatever the operation says.
+/// Private mappings without a file: a futex there is known to this process alone, whatever the operation
+/// says.
 fn own_memory(maps: &str) -> Vec<std::ops::Range<u64>> {
     let lines = maps.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -216,7 +219,7 @@ mod tests {
         assert!(may_be_disturbed(""));
     }
 
-    /// Waits until a thread is seen, or not, as is expected: what the kernel shows follows the thread.
+    /// Waits until a thread appears idle, or not, as expected: the kernel shows it with a delay.
     fn comes_to(thread: u32, idle: bool) -> Option<u64> {
         loop {
             let found = IdleThreads::look().switches(thread);
@@ -241,7 +244,7 @@ mod tests {
             theirs.1.wait();
         });
         let id: u32 = told.recv().expect("it comes");
-        // A handler that the test runner has makes nothing of it idle.
+        // A handler of the test runner makes no thread idle.
         if IdleThreads::look().disturbed {
             return;
         }
@@ -263,7 +266,7 @@ mod tests {
             while gone.recv_timeout(Duration::from_secs(1000)).is_err() {}
         });
         let id: u32 = told.recv().expect("it comes");
-        // Whether it has come to its sleep by now does not matter.
+        // It does not matter whether it sleeps by now.
         for _ in 0..50 {
             assert_eq!(IdleThreads::look().switches(id), None);
             std::thread::yield_now();

@@ -13,13 +13,13 @@ pub struct Interface {
     pub name: String,
     /// The address.
     pub address: IpAddr,
-    /// Whether it is up. Whether it has a carrier is not asked: the kernel says so up to a second late.
+    /// Whether it is up. The carrier is not checked: the kernel reports it up to a second late.
     pub up: bool,
     /// Whether it reaches this host alone.
     pub loopback: bool,
 }
 
-/// All of them, in the order of the kernel.
+/// All interfaces, in the order of the kernel.
 ///
 /// # Errors
 /// If the kernel refuses to tell.

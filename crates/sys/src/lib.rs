@@ -2,38 +2,38 @@
 //!
 //! ```text
 //!   clock       now, and the processor time used
-//!   futex       sleep and wake; the fence on other cores        (the Kernel of weft-atomic)
-//!   membarrier  may the doorbells of this job be asymmetric?
+//!   futex       sleep and wake; the fence on other cores      (the Kernel of weft-atomic)
+//!   membarrier  fences on the cores of other threads
 //!   memory      sealed memory files, mappings
 //!   span        bytes that a peer may change; memory that a caller lends
 //!   shared      memory in common: copies and atomics for safe code
-//!   slots       the same for the sender's end of a ring of slots
+//!   slots       the sender's end of a ring of slots
 //!   streamed    copies past the caches, into memory that another core reads
 //!   available   how much memory the kernel would still give
-//!   attach      copy directly from or to another process
-//!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
-//!   poll        wait for descriptors                           signal: as a descriptor
-//!   readiness   the same for sets that stay                 event: events, and their waiters
-//!   packet      raw frames of an interface                 netns: network namespaces
-//!   xdp         the same over shared rings                     bpf: the program that feeds them
+//!   attach      copy straight from or to another process
+//!   descriptor  pipes, socket pairs, inheritance              passing: over a socket
+//!   poll        wait for descriptors                          signal: as a descriptor
+//!   readiness   the same for sets that stay                   event: events, and their waiters
+//!   packet      raw frames of an interface                    netns: network namespaces
+//!   xdp         the same over shared rings                    bpf: the program that feeds them
 //!   tap         an interface whose other end is a descriptor
-//!   process     ids, which process dies with which, pidfd        lifeline: end with a pipe
-//!   fork        a second process of this program               environment: variables
-//!   cores       how many cores we really have                  topology: what they share
-//!   contention  is this core wanted by others?            patience: how long to spin on it
-//!   random      unpredictable bytes                            usage: what a thread has used
+//!   process     our ids, who dies with whom, pidfd            lifeline: who dies with a pipe
+//!   fork        a second process of this program              environment: variables
+//!   cores       how many cores we can really use              topology: what they share
+//!   contention  does another process want this core?          patience: how long to spin on it
+//!   random      unpredictable bytes                           usage: what a thread has used
 //!   file        reads, writes and locks at offsets
-//!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
+//!   fault       explains accesses to forbidden memory         wake: tasks, through a descriptor
 //!   call_site   the line of the program that called
-//!   socket      streams and lent memory                        interfaces: addresses of this host
+//!   socket      streams and lent memory                       interfaces: addresses of this host
 //!   symbols     which functions the program is linked with
 //!   pmix        the library of launchers that speak PMIx
 //! ```
 //!
-//! Each function is safe unless it says why not. Errors are [`std::io::Error`] with the call,
-//! the number and the purpose ([`error::SystemError`]). A probe tests for calls that a kernel, a container or a
-//! seccomp filter may refuse; its answer is a value with a reason
-//! ([`Availability`]) and never a failure.
+//! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call, the
+//! number and what was being done ([`error::SystemError`]). For everything that a kernel, a container or a
+//! seccomp filter may refuse there is a probe, whose result is a value with a reason ([`Availability`]),
+//! never a failure.
 
 #![cfg(target_os = "linux")]
 

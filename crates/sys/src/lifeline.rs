@@ -1,12 +1,12 @@
-//! Lifeline: a pipe whose writing end one process holds; when that process is gone, however it went,
-//! the kernel ends those at the reading ends. A local socket over which the other side says nothing
-//! unasked is as good.
+//! Lifeline: a pipe whose writing end one process holds; when that process ends, in whatever way, the kernel
+//! ends the processes at the reading ends. A local socket over which the other side sends nothing unasked
+//! serves as well.
 //!
-//! Unlike the parent-death signal this reaches any descendant, also one whose parent was started by a
-//! thread that is gone, one that changed its user, and one in a PID namespace of its own.
+//! Unlike the parent-death signal this reaches any descendant, even one whose parent was started by a thread
+//! that has ended, one that changed its user, and one in its own PID namespace.
 //!
-//! The first process of a PID namespace is a case of its own: the kernel does not let it be killed by
-//! such a signal, only by one that it handles. There, and only there, a handler that exits is installed.
+//! The first process of a PID namespace is a special case: such a signal does not kill it unless it handles
+//! the signal. There, and only there, a handler that exits is installed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,14 +19,14 @@ use crate::passing;
 use crate::poll::{self, Interest, PollFd};
 use crate::process;
 
-/// Has the kernel end this process with SIGKILL when the last writing end of the pipe closes.
+/// Makes the kernel end this process with SIGKILL when the last writing end of the pipe closes.
 ///
-/// The reading end must be kept open, and nobody may ever write to the pipe: that would end us too.
-/// The order belongs to the open pipe end, not to the number: of several processes that inherited one
-/// reading end only one can be tied to it; give each a pipe of its own.
+/// The reading end must be kept open, and nobody may ever write to the pipe: that would end us too. The
+/// setting belongs to the open pipe end, not to the descriptor's number: of several processes that inherited
+/// one reading end only one can be tied to it; give each a pipe of its own.
 ///
 /// # Errors
-/// If the descriptor is no pipe end that can signal, or the other end has been closed already; of kind
+/// If the descriptor is not a pipe end that can signal, or the other end has been closed already; of kind
 /// `AlreadyExists` if another living process that we can see is tied to it.
 pub fn tie(reading: &impl AsFd) -> io::Result<()> {
     let number = reading.as_fd().as_raw_fd();
@@ -53,7 +53,7 @@ pub fn tie(reading: &impl AsFd) -> io::Result<()> {
     check(chosen, "fcntl", purpose)?;
     let flags = fcntl_getfl(reading).to("fcntl", purpose)?;
     fcntl_setfl(reading, flags | ASYNC).to("fcntl", purpose)?;
-    // Had it been closed before that, nobody would have told us.
+    // If it was closed before that, no signal came.
     let mut entries = [PollFd::new(reading, Interest::Nothing)];
     poll::wait(&mut entries, Some(Duration::ZERO))?;
     if entries[0].ended() {
@@ -62,14 +62,14 @@ pub fn tie(reading: &impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// How long whoever has answered may take to leave the call in which it did.
+/// How long the other side may take to leave the call in which it answered.
 const DOZE: Duration = Duration::from_millis(50);
 
-/// As [`tie`], for a local socket over which the process that made it has just said something that was read.
+/// As [`tie`], for a local socket over which the process that made it has just sent something that was read.
 ///
-/// What it says can be read a moment before the kernel, still in the call of the other side, signals that
-/// it came; tied in that moment, we would be ended by it. So this waits until the other side has been seen
-/// asleep, which it is not within that call.
+/// The data can be read a moment before the kernel, still within the sender's call, signals its arrival; a
+/// process tied in that moment would be ended by the signal. So this waits until the sender was seen asleep,
+/// which it is not within that call.
 ///
 /// # Errors
 /// As for [`tie`].
@@ -78,7 +78,7 @@ pub fn tie_after_answer(socket: &impl AsFd) -> io::Result<()> {
     let maker = passing::peer_credentials(socket)?.process;
     let end = Instant::now() + DOZE;
     let mut entries = [PollFd::new(socket, Interest::Nothing)];
-    // Not to be seen, if it belongs to another PID namespace: then the whole time is waited.
+    // It cannot be seen if it belongs to another PID namespace: then the whole time is waited.
     while Instant::now() < end && !process::is_asleep(maker) {
         poll::wait(&mut entries, Some(Duration::from_micros(200)))?;
         if entries[0].ended() {
@@ -88,8 +88,8 @@ pub fn tie_after_answer(socket: &impl AsFd) -> io::Result<()> {
     tie(socket)
 }
 
-/// Undoes [`tie`]: from now on nothing that happens to the descriptor ends this process. For a socket
-/// over which something is to be said before it is tied again: data that comes in would end us too.
+/// Undoes [`tie`]: from now on nothing that happens to the descriptor ends this process. For a socket over
+/// which something is to be sent before it is tied again: data that comes in would end us too.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -103,7 +103,7 @@ pub fn untie(reading: &impl AsFd) -> io::Result<()> {
 /// Whether the kernel signals the owner of an open descriptor. Not among the flags that the bindings name.
 const ASYNC: OFlags = OFlags::from_bits_retain(libc::O_ASYNC as u32);
 
-/// Installs a handler that exits as if killed; answers the signal.
+/// Installs a handler that exits as if killed; returns the signal.
 fn exit_on(signal: libc::c_int) -> io::Result<libc::c_int> {
     extern "C" fn exit(_signal: libc::c_int) {
         // SAFETY: _exit is async-signal-safe and does not return.

@@ -1,4 +1,4 @@
-//! Membarrier, a fence on cores that others run on: what
+//! Membarrier: a fence on the cores of other threads, which
 //! [`FenceMode::Asymmetric`](weft_atomic::FenceMode::Asymmetric) needs.
 //!
 //! A process registers once after it was started (the registration does not survive `exec`); from
@@ -39,7 +39,7 @@ pub fn fence_own() -> bool {
 }
 
 fn register(registration: MembarrierCommand, fence: MembarrierCommand) -> Availability {
-    // Empty: the kernel has no such call, or a filter refuses it. Which, the call itself says below.
+    // Empty: the kernel has no such call, or a filter refuses it. The call itself shows below which.
     let known = membarrier_query();
     for command in [registration, fence] {
         if !known.is_empty() && !known.contains_command(command) {

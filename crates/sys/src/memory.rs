@@ -1,7 +1,7 @@
 //! Memory that processes share without a name: sealed [memory files](MemoryFile), and [mappings](Mapping) of them.
 //!
-//! Where the kernel refuses memory files (a filter of system calls), a file without a name in a folder of the host is the second way
-//! ([`FOLDERS`]): it cannot be sealed, so that only members of one job, which are processes of one user, take it from each other.
+//! If the kernel refuses memory files (a filter of system calls), an unnamed file in a folder of the host takes their place
+//! ([`FOLDERS`]). It cannot be sealed, so only members of one job, which are processes of one user, accept it from each other.
 
 mod mapping;
 mod memory_file;
@@ -20,8 +20,8 @@ pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Asks for large pages for the whole pages of ordinary memory that nobody has touched yet: a first touch of each
-/// small page is a fault. Whether it gets them only changes the speed.
+/// Asks for large pages for the whole pages of ordinary memory that has not been touched yet: the first touch of
+/// each small page is a fault. Getting them only changes the speed.
 pub fn prefer_large_pages(bytes: &mut [u8]) {
     let page = page_size();
     let skip = bytes.as_ptr().addr().wrapping_neg() % page;

@@ -1,5 +1,5 @@
-//! Network namespaces without a name: one lives as long as somebody holds a descriptor of it, and its
-//! interfaces go with it.
+//! Unnamed network namespaces: a namespace, with its interfaces, exists as long as somebody holds a
+//! descriptor of it.
 
 use std::fs::File;
 use std::io;
@@ -10,12 +10,12 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 
 use crate::error::{Purpose, check, with_errno};
 
-/// A network namespace, held.
+/// A network namespace, kept alive by its descriptor.
 #[derive(Debug)]
 pub struct NetworkNamespace(OwnedFd);
 
 impl NetworkNamespace {
-    /// A fresh one with nothing but a loopback that is down. Needs CAP_SYS_ADMIN.
+    /// A new namespace with only a loopback, which is down. Needs CAP_SYS_ADMIN.
     ///
     /// # Errors
     /// If the privilege is missing.
@@ -36,7 +36,7 @@ impl NetworkNamespace {
         })
     }
 
-    /// One that was handed over, or opened under `/proc`.
+    /// A namespace that was handed over, or opened under `/proc`.
     #[must_use]
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self(descriptor)
@@ -45,7 +45,7 @@ impl NetworkNamespace {
     /// Calls a function in a thread that lives in the namespace; what it opens or starts is there.
     ///
     /// # Errors
-    /// If the namespace cannot be entered, or what the function answers.
+    /// If the namespace cannot be entered, or the function's error.
     pub fn run<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
@@ -76,8 +76,8 @@ impl AsFd for NetworkNamespace {
     }
 }
 
-/// Asks about an interface of the caller's namespace, or changes it. `value`: what the request points to
-/// or has in it.
+/// Asks about an interface of the caller's namespace, or changes it. `value`: the data that the request
+/// contains or points to.
 fn request(
     interface: &str,
     number: libc::c_ulong,
@@ -110,8 +110,8 @@ fn request(
 /// The request that reaches the settings of a card.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
-/// Has an interface of the caller's namespace compute checksums before frames leave the host, and
-/// hence cut large segments too: whoever reads its frames then finds them as on a wire.
+/// Makes an interface of the caller's namespace compute checksums before frames leave the host, and hence
+/// also cut large segments: a reader then finds its frames as on a wire.
 ///
 /// # Errors
 /// If there is no such interface, or the privilege is missing.

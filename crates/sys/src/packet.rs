@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use crate::error::{Purpose, check, failed, last_errno, with_errno};
 use crate::span::Region;
 
-/// Frames of one call at most.
+/// The largest number of frames in one call.
 pub const BATCH: usize = 32;
 
 /// A packet socket on one interface: receives every frame that arrives there, sends what it is given.
@@ -48,15 +48,15 @@ impl PacketSocket {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let made = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
         let socket = Self(made.to("socket", purpose)?);
-        // Frames that we send ourselves are none that arrive; and no queue of the kernel between us
-        // and the device, which would delay and hide drops.
+        // Our own frames do not count as arriving; and there is no kernel queue between us and the device,
+        // which would delay frames and hide drops.
         for (option, value) in [
             (libc::PACKET_IGNORE_OUTGOING, 1i32),
             (libc::PACKET_QDISC_BYPASS, 1),
         ] {
             socket.set(option, value)?;
         }
-        // Bursts of a millisecond at several Gbit/s; refused values only mean a smaller buffer.
+        // Bursts of a millisecond at several Gbit/s; a refusal only means a smaller buffer.
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket.0, 4 << 20);
         // SAFETY: a sockaddr_ll of zeros is valid.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -112,7 +112,7 @@ impl PacketSocket {
         .map(drop)
     }
 
-    /// Frames that were lost for want of room since this was last asked: a system call.
+    /// Frames that were lost for lack of room since the last call: a system call.
     #[must_use]
     pub fn take_lost(&self) -> u64 {
         // Frames that came, frames that were dropped.
@@ -131,11 +131,11 @@ impl PacketSocket {
         if got == 0 { found[1].into() } else { 0 }
     }
 
-    /// Receives frames into the regions, one each, without waiting; answers their lengths. A frame
-    /// longer than its region is cut.
+    /// Receives frames into the regions, one each, without waiting; returns their lengths. A frame longer
+    /// than its region is cut.
     ///
     /// # Errors
-    /// If the kernel refuses. That nothing is there is no error.
+    /// If the kernel refuses. An empty queue is not an error.
     pub fn receive(&self, into: &[Region], lengths: &mut [usize; BATCH]) -> io::Result<usize> {
         let (mut headers, _vectors) = messages(into);
         let count = into.len().min(BATCH);
@@ -162,7 +162,7 @@ impl PacketSocket {
         }
     }
 
-    /// Sends frames, one each, without waiting; answers how many went.
+    /// Sends frames, one each, without waiting; returns how many were sent.
     ///
     /// # Errors
     /// If the kernel refuses the first one for good, for instance because it is too long.
@@ -197,7 +197,7 @@ fn is_transient(errno: i32) -> bool {
 
 type Vectors = Box<[libc::iovec; BATCH]>;
 
-/// Headers for so many regions; they point into the vectors.
+/// Headers for these regions; they point into the vectors.
 fn messages(regions: &[Region]) -> ([libc::mmsghdr; BATCH], Vectors) {
     // SAFETY: iovec and mmsghdr of zeros are valid and empty.
     let mut vectors: Vectors = Box::new(unsafe { std::mem::zeroed() });

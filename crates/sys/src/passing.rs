@@ -1,4 +1,4 @@
-//! Descriptor passing to another process over a local socket, and knowing who it is.
+//! Descriptor passing to another process over a local socket, and the identity of that process.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,8 +21,8 @@ const CONTROL: usize = 512;
 
 const _: () = assert!(MOST * size_of::<RawFd>() + 64 <= CONTROL);
 
-/// Sends bytes (at least one) with descriptors. Answers how many bytes went, as for any socket; the
-/// descriptors go with the first.
+/// Sends bytes (at least one) with descriptors. Returns how many bytes were sent, as for any socket; the
+/// descriptors go with the first byte.
 ///
 /// # Errors
 /// If the peer is gone, more than [`MOST`] descriptors or no byte are given, or the kernel refuses.
@@ -56,7 +56,7 @@ pub fn send(socket: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
     }
 }
 
-/// Receives bytes and the descriptors that come along; they close on `exec`. Zero bytes: the peer has
+/// Receives bytes and the descriptors that come with them, which close on `exec`. Zero bytes: the peer has
 /// closed.
 ///
 /// # Errors
@@ -89,7 +89,7 @@ pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<O
     Ok((message.bytes, descriptors))
 }
 
-/// Who is at the other end of a local socket, as the kernel knows it.
+/// The process at the other end of a local socket, according to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// Its process, in our PID namespace; 0 if it has no number there.
@@ -133,11 +133,11 @@ pub fn peer_credentials(socket: &impl AsFd) -> io::Result<Credentials> {
 
 /// A handle of the process that connected the other end, whoever holds that end now.
 ///
-/// Kernels before 6.5 cannot tell it from the socket: there the number that [`peer_credentials`] knows is
-/// opened, which may mean another process if the one that connected has ended since.
+/// Kernels before 6.5 cannot get it from the socket: there the id from [`peer_credentials`] is opened, which
+/// may name another process if the one that connected has ended.
 ///
 /// # Errors
-/// If it has ended, or cannot be told from here.
+/// If it has ended, or cannot be identified from here.
 pub fn peer_process(socket: &impl AsFd) -> io::Result<ProcessHandle> {
     let peer = peer_credentials(socket)?;
     match peer_descriptor(socket) {

@@ -1,55 +1,57 @@
-//! Patience of a waiter that has a core to itself as far as is known: how long it spins before it sleeps.
+//! Patience: how long a waiter that has a core to itself, as far as is known, spins before it sleeps.
 //!
-//! Nobody knows how long a wait will be. Who spins for as long as a wake-up costs and then sleeps never pays more than
-//! twice what the best choice would have cost (Karlin, Manasse, McGeoch, Owicki: "Competitive randomized algorithms for
-//! nonuniform problems", SODA 1990). On a core that nobody else wants spinning costs nothing, so there it goes on longer.
+//! Nobody knows how long a wait will be. A waiter that spins for as long as a wake-up costs and then sleeps never pays
+//! more than twice the cost of the best choice (Karlin, Manasse, McGeoch, Owicki: "Competitive randomized algorithms for
+//! nonuniform problems", SODA 1990). On a core that nobody else wants spinning costs nothing, so there the waiter spins
+//! longer.
 //!
 //! | what is known of the core | what is done |
 //! |---|---|
-//! | somebody who may be waited for stands here as well | goes to another core, at most once in a millisecond, else yields |
-//! | nobody of ours stands here | spins [`WAKE_UP`]; then, with a yield now and then, up to [`SPIN`] or until somebody ran during ten of the yields; then sleeps |
+//! | another process that may be waited for runs here, too | moves to another core, at most once in a millisecond, else yields |
+//! | nobody of ours stands here | spins [`WAKE_UP`]; then, with a yield now and then, up to [`SPIN`] or until somebody else ran during ten of the yields; then sleeps |
 //! | … and a stranger had this core lately | spins [`WAKE_UP`], then sleeps; yields to nobody |
-//! | … and it is away between any two questions | sleeps: the core is taken all the time, or a look takes that long |
-//! | who stands here is not known | spins with a yield now and then up to [`SPIN`], then sleeps; at once after an interruption |
+//! | … and the core is taken between any two questions | sleeps: the core is taken all the time, or a look takes that long |
+//! | who runs here is unknown | spins with a yield now and then up to [`SPIN`], then sleeps; at once after an interruption |
 //!
 //! # Why no yield to a stranger
-//! Who yields gives away all that is left of its time slice, and since Linux 6.18 the start of the next one, too: a
-//! program that computes then runs for up to a tick of the kernel, some milliseconds. Who sleeps instead is run at once
-//! when it is woken, which takes microseconds.
+//! A thread that yields gives up the rest of its time slice, and since Linux 6.18 the start of the next one, too: a
+//! program that computes then runs for up to a tick of the kernel, some milliseconds. A thread that sleeps instead runs
+//! as soon as it is woken, which takes microseconds.
 //!
-//! # Why those of one job part
-//! Beside a program that computes the kernel has three threads for two cores. Two that hand a message to and fro on one
-//! core need no more than that one, and nothing moves them apart: each message costs a switch of processes, ten times
-//! what it costs between cores.
+//! # Why processes of one job move apart
+//! With another program that computes, the kernel has three threads for two cores. Two processes that exchange messages
+//! on one core need only that core, so the kernel does not move them apart: each message costs a process switch, ten
+//! times its cost between cores.
 
 use std::time::{Duration, Instant};
 
 use crate::contention::{Machine, Real};
 
-/// How long to spin on a core that nobody else wants. It keeps the usual gap between two messages of a running
-/// program free of wake-ups, and costs a thread that is idle for good a fifth of a millisecond.
+/// How long to spin on a core that nobody else wants. The usual gap between two messages of a running program
+/// is shorter, and so needs no wake-up; a thread that stays idle spends a fifth of a millisecond.
 pub const SPIN: Duration = Duration::from_micros(200);
 
-/// What a wake-up costs: 12 to 14 µs the waker, 15 to 35 µs the sleeper of a halted core.
+/// The cost of a wake-up: 12 to 14 µs the waker, 15 to 35 µs the sleeper of a halted core.
 pub const WAKE_UP: Duration = Duration::from_micros(50);
 
-/// Two reads of the clock lie a microsecond or two apart. If they lay this far apart, somebody else ran on this core.
+/// Two reads of the clock are a microsecond or two apart. If they are this far apart, somebody else ran on
+/// this core.
 const INTERRUPTED: Duration = Duration::from_micros(150);
 
-/// Contended yields after which a core is not taken for free.
+/// Contended yields after which a core no longer counts as free.
 const MOST_CONTENDED: u32 = 10;
 
-/// The core of a waiter, and who else stands there.
+/// The core of a waiter, and who else runs there.
 pub trait Core {
-    /// Gives the core to somebody else who wants it; false if that is not possible here.
+    /// Yields the core to somebody else who wants it; false if that is not possible here.
     fn yield_core(&self) -> bool;
-    /// Whether somebody for whom the caller may wait stands on the caller's core; `None` if that is not known.
+    /// Whether somebody that the caller may wait for runs on the caller's core; `None` if that is not known.
     fn is_shared(&self) -> Option<bool>;
-    /// Goes to a core on which nobody of those stands. False if there is none, or the kernel refuses.
+    /// Moves to a core on which none of those runs. False if there is none, or the kernel refuses.
     fn change_core(&self) -> bool;
 }
 
-/// One wait of a thread: asked every microsecond or two whether to go on spinning.
+/// One wait of a thread: it is asked every microsecond or two whether to continue spinning.
 #[derive(Debug)]
 pub struct Patience {
     /// How long it spins on a core that nobody else wants.
@@ -58,7 +60,7 @@ pub struct Patience {
     last: Option<Instant>,
     /// Yields during which somebody else ran.
     contended: u32,
-    /// Before the last question there was an interruption.
+    /// Whether there was an interruption before the last question.
     interrupted: bool,
 }
 
@@ -75,7 +77,7 @@ impl Patience {
         Self::up_to(SPIN)
     }
 
-    /// Starts a wait that spins for so long, rather than [`SPIN`], on a core that nobody else wants.
+    /// Starts a wait that spins for `spin`, rather than [`SPIN`], on a core that nobody else wants.
     #[must_use]
     pub const fn up_to(spin: Duration) -> Self {
         Self {
@@ -87,12 +89,12 @@ impl Patience {
         }
     }
 
-    /// Whether to go on spinning. May yield the core or change it before it answers.
+    /// Whether to continue spinning. May yield the core or change it before it returns.
     pub fn lasts(&mut self, core: &impl Core) -> bool {
         self.lasts_on(core, &Real)
     }
 
-    /// As [`lasts`](Self::lasts), on a machine of the caller's.
+    /// As [`lasts`](Self::lasts), on a given machine.
     pub fn lasts_on(&mut self, core: &impl Core, machine: &impl Machine) -> bool {
         let now = machine.now();
         let interrupted = self
@@ -104,8 +106,8 @@ impl Patience {
             contention.interrupt(now);
             machine.remember(contention);
         }
-        // Once may be chance. Where each question comes late, looks are that slow, and a wait that began anew each time would
-        // never end.
+        // One interruption may be chance. If each question comes late, looks are that slow, and a wait that began anew each
+        // time would never end.
         let before = std::mem::replace(&mut self.interrupted, interrupted);
         let once = interrupted && !before;
         let since = *self.since.get_or_insert(now);
@@ -114,7 +116,8 @@ impl Patience {
             Some(true) => waited < self.spin && self.make_room(core, machine, now),
             Some(false) => {
                 if once {
-                    // What others wrote meanwhile is not there: a new wait, as long as any.
+                    // Data that others wrote during the interruption have not been examined yet: a new wait
+                    // begins, of full length.
                     self.since = Some(now);
                     return true;
                 }
@@ -131,7 +134,8 @@ impl Patience {
         }
     }
 
-    /// Yields the core: whether it is free, as far as that tells. Others may want it in pieces too short to interrupt us.
+    /// Yields the core; returns whether it appears free. Others may want it in pieces too short to interrupt
+    /// us.
     fn is_free(&mut self, core: &impl Core, machine: &impl Machine, now: Instant) -> bool {
         core.yield_core();
         let took = machine.now().duration_since(now);
@@ -141,17 +145,17 @@ impl Patience {
         self.contended < MOST_CONTENDED
     }
 
-    /// Whoever is waited for may need this core.
+    /// Makes room: the awaited process may need this core.
     fn make_room(&mut self, core: &impl Core, machine: &impl Machine, now: Instant) -> bool {
         if leave_or_yield(core, machine, now) {
-            // What the change took is no interruption.
+            // The time of the change is not an interruption.
             *self = Self::up_to(self.spin);
         }
         true
     }
 }
 
-/// Goes to another core, or yields this one to somebody of ours who stands here. True if it went.
+/// Moves to another core, or yields this one to another process of the job. True if it moved.
 fn leave_or_yield(core: &impl Core, machine: &impl Machine, now: Instant) -> bool {
     let mut contention = machine.contention();
     let may = contention.change_core(now);
@@ -163,7 +167,7 @@ fn leave_or_yield(core: &impl Core, machine: &impl Machine, now: Instant) -> boo
     changed
 }
 
-/// Makes room for somebody of ours who stands on the caller's core: for those who ask and never wait.
+/// Makes room for another process of the job on the caller's core: for callers that poll and never wait.
 pub fn make_room(core: &impl Core, machine: &impl Machine) {
     leave_or_yield(core, machine, machine.now());
 }
@@ -175,12 +179,12 @@ mod tests {
     use super::*;
     use crate::contention::Contention;
 
-    /// Between two questions, and what an idle yield takes, in nanoseconds.
+    /// The time between two questions, and that of an idle yield, in nanoseconds.
     const QUESTION: u64 = 1_500;
     const IDLE_YIELD: u64 = 160;
 
-    /// A simulated core, which a stranger that computes may share: it runs for `slice` ns whenever the core is given to
-    /// it, and takes it after as much of ours.
+    /// A simulated core, which a stranger that computes may share: it runs for `slice` ns whenever the core is yielded
+    /// to it, and takes the core after as much time of ours.
     struct Simulated {
         slice: Option<u64>,
         shared: Option<bool>,
@@ -237,13 +241,14 @@ mod tests {
             }
         }
 
-        /// The time, and how much of it the stranger had.
+        /// The time, and the stranger's part of it.
         fn times(&self) -> (u64, u64) {
             let state = self.state();
             (state.nanoseconds, state.strangers)
         }
 
-        /// Waits for what is there after so many ns; what it spun, and true if it was seen without sleeping.
+        /// Waits for something that arrives after `until` ns; returns the time spun, and whether it was seen
+        /// without sleeping.
         fn wait(&self, until: u64) -> (u64, bool) {
             let mut patience = Patience::new();
             let (start, strangers) = self.times();
@@ -313,14 +318,14 @@ mod tests {
 
     #[test]
     fn nothing_is_given_to_a_stranger_while_an_answer_is_near() {
-        // Answers that take a few times what is between two questions, one after the other for as long as 20 slices.
+        // Awaited answers that take a few times the interval of questions, one after the other for 20 slices.
         let core = Simulated::new(Some(SLICE), Some(false));
         let mut answers = 0u64;
         while core.state().nanoseconds < 40 * SLICE {
             assert!(core.wait(4 * QUESTION).1, "it slept");
             answers += 1;
         }
-        // The stranger had what the kernel gave it, half; the rest went into waits.
+        // The stranger had its share from the kernel, half; the rest went into waits.
         assert_eq!(core.state().yields, 0);
         assert!(answers > 19 * SLICE / (5 * QUESTION), "{answers} answers");
     }
@@ -336,7 +341,7 @@ mod tests {
         let yields = core.state().yields;
         for _ in 0..1000 {
             let (spun, seen) = core.wait(NEVER);
-            // Twice if it was interrupted: what was written meanwhile is worth another look.
+            // Twice that if it was interrupted: what was written in between is worth another look.
             assert!(
                 !seen && spun <= 2 * nanoseconds(WAKE_UP) + 2 * QUESTION,
                 "{spun} ns"
@@ -381,7 +386,7 @@ mod tests {
         for _ in 0..100 {
             assert!(core.wait(20_000).1);
         }
-        // 2 ms: nothing parts them for good here.
+        // 2 ms: nothing separates them for good here.
         assert!((2..=3).contains(&core.state().changes));
         assert!(core.state().yields > 100, "the other one needs this core");
     }

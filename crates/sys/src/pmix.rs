@@ -1,5 +1,4 @@
-//! Client of PMIx: the library of that name, opened at run time, and this process as a client of the server that has started
-//! it.
+//! Client of PMIx: the library of that name, opened at run time, and this process as a client of the server that started it.
 //!
 //! ```text
 //!   Library::open ── libpmix.so.2 ──▶ Library::begin ── PMIx_Init ──▶ Client
@@ -8,12 +7,12 @@
 //!        get                         a value of a process, or of the job
 //! ```
 //!
-//! Nothing is needed to build: what stands here is what the PMIx standard's versions 3, 4 and 5 have in common. They share
-//! the name of the library and promise binary compatibility under it. The layouts of [`Process`], [`Value`] and [`Info`]
-//! are checked below against those of their headers; all types that [`Value`] may hold take at most 24 bytes in each.
+//! Building needs no PMIx: the declarations here are common to versions 3, 4 and 5 of the PMIx standard, which share the
+//! name of the library and promise binary compatibility under it. The layouts of [`Process`], [`Value`] and [`Info`] are
+//! checked below against those of their headers; all types that [`Value`] may hold take at most 24 bytes in each.
 //!
-//! The library has a thread of its own, which takes no signals of the program. It tells when the server is gone: this
-//! process is then ended, as by a [lifeline](crate::lifeline), until [`Client::end`].
+//! The library has a thread of its own, which takes no signals of the program. It reports when the server is gone:
+//! this process is then ended, as by a [lifeline](crate::lifeline), until [`Client::end`].
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -26,18 +25,18 @@ use crate::{idle_threads, signal};
 /// The library's name, under which versions 2 to 5 are compatible.
 pub const LIBRARY: &str = "libpmix.so.2";
 
-/// How the thread is called that the library starts, if it can be told from those of the program.
+/// Name of the thread that the library starts, if it can be distinguished from those of the program.
 pub const THREAD: &str = "weft-pmix";
 /// Longest name of a value, in bytes, without the zero at its end.
 const LONGEST_KEY: usize = 511;
-/// Stands for the job, in the place of a rank.
+/// Means the whole job, in place of a rank.
 const WHOLE_JOB: u32 = u32::MAX - 1;
-/// Whom a value is for: processes on this host and on others.
+/// The scope of a value: processes on this host and on others.
 const GLOBAL: u8 = 3;
 const SUCCESS: c_int = 0;
-/// There is no such value: as versions 4 and later say it, and those before.
+/// There is no such value: the codes of versions 4 and later, and of earlier ones.
 const NOT_THERE: [c_int; 2] = [-46, -30];
-/// The server is gone: as versions 4 and later say it, and those before.
+/// The server is gone: the codes of versions 4 and later, and of earlier ones.
 const SERVER_LOST: [c_int; 2] = [-61, -101];
 
 /// How long a server may take to find a value, in seconds.
@@ -120,7 +119,7 @@ impl Info {
         Self::new(key, INT, data)
     }
 
-    /// Something that is to be so.
+    /// An option that is set.
     fn yes(key: &str) -> Self {
         let mut data = Data { all: [0; 3] };
         data.flag = true;
@@ -169,7 +168,7 @@ type Register = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The library, opened; it stays open.
+/// The opened library; it stays open.
 #[derive(Debug)]
 pub struct Library {
     init: Init,
@@ -195,7 +194,8 @@ impl Library {
         // SAFETY: a name that ends; the library's initialisers are those of a library that any program may open.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
-            // SAFETY: what dlerror answers is null or a text that ends, which lives until this thread's next such call.
+            // SAFETY: dlerror returns null or a text that ends, which lives until this thread's next such
+            // call.
             let text = unsafe {
                 let text = libc::dlerror();
                 (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -238,9 +238,9 @@ impl Library {
         }
     }
 
-    /// What the library says of its version.
+    /// The library's version, in its own words.
     pub fn version(&self) -> String {
-        // SAFETY: it takes nothing and answers a text that ends and stays.
+        // SAFETY: it takes nothing and returns a text that ends and stays valid.
         let text = unsafe { (self.version)() };
         if text.is_null() {
             return "unknown".into();
@@ -272,7 +272,7 @@ impl Library {
         });
         self.check("PMIx_Init", status)?;
         let mut lost = SERVER_LOST;
-        // SAFETY: the codes are read before it answers that it has begun, or copied; the functions live as long as this library,
+        // SAFETY: the codes are read before it returns that it has begun, or copied; the functions live as long as this library,
         // which is never unloaded.
         let status = unsafe {
             (self.register)(
@@ -299,7 +299,7 @@ impl Library {
         if status == SUCCESS {
             return Ok(());
         }
-        // SAFETY: it takes a number and answers a text that ends and stays.
+        // SAFETY: it takes a number and returns a text that ends and stays valid.
         let text = unsafe { (self.error_string)(status) };
         let text = if text.is_null() {
             String::new()
@@ -312,10 +312,10 @@ impl Library {
     }
 }
 
-/// Told by the library's thread.
+/// Called by the library's thread.
 unsafe extern "C" fn registered(_status: c_int, _handler: usize, _data: *mut c_void) {}
 
-/// Told by the library's thread: nobody is left who would end us.
+/// Called by the library's thread: nobody is left who would end us.
 unsafe extern "C" fn server_lost(
     _handler: usize,
     status: c_int,
@@ -379,17 +379,17 @@ impl Client {
         self.process.rank
     }
 
-    /// What the server calls the job.
+    /// The server's name for the job.
     pub fn namespace(&self) -> String {
         text_of(&self.process.namespace)
     }
 
-    /// What the library says of its version.
+    /// The library's version, in its own words.
     pub fn version(&self) -> String {
         self.library.version()
     }
 
-    /// A number that the server knows of the job, by one of PMIx's own names.
+    /// A number from the server about the job, by one of PMIx's own names.
     ///
     /// # Errors
     /// If the server is gone. That it knows no such number is `None`.
@@ -397,7 +397,7 @@ impl Client {
         self.number(WHOLE_JOB, name)
     }
 
-    /// A number that the server knows of this process.
+    /// A number from the server about this process.
     ///
     /// # Errors
     /// As [`number_of_job`](Self::number_of_job).
@@ -419,7 +419,7 @@ impl Client {
         Ok(self.look_up(rank, name, number)?.flatten())
     }
 
-    /// What a process has put under a name, before a fence that both have passed.
+    /// The value that a process has put under a name, before a fence that both processes have passed.
     ///
     /// # Errors
     /// If the server is gone. That there is no such value is `None`.
@@ -453,7 +453,7 @@ impl Client {
             ..self.process
         };
         let key = key_of(name)?;
-        // Asked at most so long: after a fence it is there, but may be with a server on another host.
+        // The time is limited: after a fence the value exists, but may be with a server on another host.
         let patience = Info::number("pmix.timeout", PATIENCE);
         let mut found: *mut Value = ptr::null_mut();
         // SAFETY: layouts are checked above; key and info live until it returns; it writes an address.
@@ -474,8 +474,8 @@ impl Client {
         // SAFETY: a value that the library has made for us, which is ours from now on.
         let value = unsafe { &*found };
         let answer = take(value);
-        // SAFETY: as the library's headers free a value: what it points to, then itself. Of the other types, which nobody asks for
-        // here, what they point to is left.
+        // SAFETY: as the library's headers free a value: what it points to, then itself. For other types, which are not requested
+        // here, the pointed-to memory is left.
         unsafe {
             if value.kind == BYTE_OBJECT {
                 libc::free(value.data.bytes.address);
@@ -519,7 +519,7 @@ impl Client {
         self.library.check("PMIx_Fence", status)
     }
 
-    /// Has the server end the job with this code. It may end this process before this returns.
+    /// Makes the server end the job with this code. It may end this process before this returns.
     ///
     /// # Errors
     /// If it does not.
@@ -530,7 +530,8 @@ impl Client {
         self.library.check("PMIx_Abort", status)
     }
 
-    /// Takes leave of the server: nothing can be asked any more, and what becomes of it is of no consequence here.
+    /// Disconnects from the server: nothing can be asked any more, and the server's end no longer matters
+    /// here.
     ///
     /// # Errors
     /// If the server is gone.

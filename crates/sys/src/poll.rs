@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::error::{failed, last_errno};
 
-/// What one waits for.
+/// The event for which to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
     /// Something to read (or the end).
@@ -31,7 +31,7 @@ pub struct PollFd<'a> {
 }
 
 impl<'a> PollFd<'a> {
-    /// Waits for this of that.
+    /// Waits for `interest` on a descriptor.
     #[must_use]
     pub fn new(descriptor: &'a impl AsFd, interest: Interest) -> Self {
         let mut entry = Self {
@@ -46,7 +46,7 @@ impl<'a> PollFd<'a> {
         entry
     }
 
-    /// Waits for something else from now on.
+    /// Changes what is waited for.
     pub fn set_interest(&mut self, interest: Interest) {
         self.inner.events = match interest {
             Interest::Read => libc::POLLIN,
@@ -95,11 +95,11 @@ impl std::fmt::Debug for PollFd<'_> {
     }
 }
 
-/// Waits until one of them is ready or the limit (`None`: for ever) has passed. Answers how
-/// many are ready. A signal does not end the wait.
+/// Waits until one of them is ready or the limit (`None`: for ever) has passed. Returns how many are ready. A
+/// signal does not end the wait.
 ///
 /// # Errors
-/// If the kernel refuses, for instance because there are more of them than descriptors may be open.
+/// If the kernel refuses, for instance because the set is larger than the limit of open descriptors.
 pub fn wait(polled: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<usize> {
     let end = limit.map(clock::deadline_after);
     loop {

@@ -1,4 +1,5 @@
-//! Availability: whether something can be used here, and if not, why. For `weft info` and for choosing another way.
+//! Availability: whether something can be used here, and if not, why. It serves `weft info` and the choice of
+//! an alternative.
 
 use std::fmt;
 use std::io;
@@ -7,7 +8,7 @@ use std::io;
 #[must_use]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Availability {
-    /// It works: it was tried.
+    /// It works, as a trial has shown.
     Available,
     /// It does not work here.
     NotAvailable {
@@ -32,7 +33,7 @@ impl Availability {
         }
     }
 
-    /// It does not work, for this reason.
+    /// Not available, for this reason.
     pub fn not(reason: impl Into<String>) -> Self {
         Self::NotAvailable {
             reason: reason.into(),

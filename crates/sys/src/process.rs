@@ -1,4 +1,4 @@
-//! Processes: who we are, who dies with whom, and handles that cannot mean somebody else.
+//! Processes: our own ids, which process dies with which, and handles that always name the same process.
 
 use std::fs;
 use std::io;
@@ -39,8 +39,8 @@ pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// When a process was started, in clock ticks since boot: with its id, a name that is not used again.
-/// `None` if there is no such process or `/proc` cannot be read.
+/// When a process was started, in clock ticks since boot: with its id, a name that is never reused. `None` if
+/// there is no such process or `/proc` cannot be read.
 #[must_use]
 pub fn start_time(process: u32) -> Option<u64> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -67,7 +67,8 @@ pub fn end_at_once(code: u8) -> ! {
     unsafe { libc::_exit(i32::from(code)) }
 }
 
-/// What ids of processes mean to this one: the same where another process says the same. `None` if `/proc` is not there.
+/// The PID namespace: two processes with the same value give process ids the same meaning. `None` if `/proc`
+/// is not there.
 #[must_use]
 pub fn id_namespace() -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
@@ -85,7 +86,7 @@ pub fn threads() -> io::Result<Vec<(u32, String)>> {
     for task in std::fs::read_dir("/proc/self/task")? {
         let task = task?;
         let id = task.file_name().to_string_lossy().parse().unwrap_or(0);
-        // One that ends meanwhile has no name.
+        // A thread that has just ended has no name.
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         found.push((id, name.trim_end().to_owned()));
     }
@@ -101,7 +102,7 @@ pub fn is_asleep(process: u32) -> bool {
         .is_some_and(|rest| rest.trim_start().starts_with('S'))
 }
 
-/// A process that we hold a descriptor of: it keeps meaning that process, whatever happens to ids.
+/// A handle of a process: a descriptor that keeps naming that process, whatever happens to ids.
 #[derive(Debug)]
 pub struct ProcessHandle {
     descriptor: OwnedFd,
@@ -207,8 +208,8 @@ fn kill(id: u32, signal: i32, sign: libc::pid_t) -> io::Result<()> {
     check(unsafe { libc::kill(number, signal) }, "kill", purpose).map(drop)
 }
 
-/// Has the kernel send this process `signal` when the thread that started it ends. Where that is forbidden (a filter of system
-/// calls), nothing is done: see [`probe_orders`].
+/// Makes the kernel send this process `signal` when the thread that started it ends. Where that is forbidden (a filter of
+/// system calls), nothing is done: see [`probe_orders`].
 ///
 /// # Errors
 /// If the kernel refuses for another reason.
@@ -217,8 +218,8 @@ pub fn die_with_parent(signal: i32) -> io::Result<()> {
         .to("prctl", || "be told of the parent's death".into())
 }
 
-/// Has the child that `command` starts killed by `signal` when the *thread* that spawns it ends, also
-/// if that happens before the child gets to run. Not kept over programs that change their user.
+/// Has the child that `command` starts killed by `signal` when the *thread* that spawns it ends, even if that
+/// happens before the child gets to run. The setting is lost when a program changes its user.
 pub fn child_dies_with_us(command: &mut Command, signal: i32) {
     let us = id();
     // SAFETY: between fork and exec only async-signal-safe calls are allowed: prctl and getppid are
@@ -226,7 +227,7 @@ pub fn child_dies_with_us(command: &mut Command, signal: i32) {
     unsafe {
         command.pre_exec(move || {
             unless_forbidden(set_death_signal(signal))?;
-            // Had we died before that, nobody would tell the child: it has another parent then.
+            // If we died before that, the child gets no signal, but has another parent.
             if parent() != us {
                 return Err(Errno::SRCH.into());
             }
@@ -235,8 +236,8 @@ pub fn child_dies_with_us(command: &mut Command, signal: i32) {
     }
 }
 
-/// Has the child that `command` starts begin on one of these `cores`, and stay on them if it `stays`; else it may go on
-/// wherever it could before. What the kernel refuses is left as it is.
+/// Has the child that `command` starts begin on one of these `cores`, and stay on them if `stays`; otherwise it may
+/// move wherever it could before. A refusal of the kernel is ignored.
 pub fn child_begins_on(command: &mut Command, cores: &[usize], stays: bool) {
     let (Ok(place), Ok(all)) = (CoreMask::of(cores), crate::cores::allowed()) else {
         return;
@@ -245,7 +246,7 @@ pub fn child_begins_on(command: &mut Command, cores: &[usize], stays: bool) {
         return;
     };
     // SAFETY: between fork and exec only async-signal-safe calls are allowed: both are system calls that read memory
-    // that was made before.
+    // allocated before.
     unsafe {
         command.pre_exec(move || {
             if place.apply().is_ok() && !stays {
@@ -262,13 +263,13 @@ pub fn child_begins_on(command: &mut Command, cores: &[usize], stays: bool) {
 /// # Errors
 /// If the kernel refuses for another reason.
 pub fn adopt_orphans() -> io::Result<()> {
-    // Whichever number it is: it stands for yes.
+    // Any number means yes.
     unless_forbidden(set_child_subreaper(Some(getpid())))
         .to("prctl", || "become the parent of orphans".into())
 }
 
-/// Lets any process of the same user attach to our memory, where the host (Yama) otherwise lets only
-/// ancestors do so. Where there is no such rule, nothing needs to be done.
+/// Lets any process of the same user attach to our memory, where the host (Yama) otherwise permits only
+/// ancestors. Without such a rule nothing is needed.
 ///
 /// # Errors
 /// If the kernel refuses for another reason.
@@ -279,8 +280,8 @@ pub fn permit_attach() -> io::Result<()> {
     }
 }
 
-/// Whether a process may say here what becomes of it and of orphans (`prctl`). Without that, ranks of MPI still end with their
-/// launcher by their lifeline; what they have started may stay.
+/// Whether a process may make these settings here (`prctl`). If not, MPI ranks still end with their launcher by their
+/// lifeline; processes that they have started may stay.
 pub fn probe_orders() -> Availability {
     let asked = rustix::process::child_subreaper();
     asked
@@ -301,8 +302,8 @@ fn set_death_signal(signal: i32) -> rustix::io::Result<()> {
     set_parent_process_death_signal(Some(named))
 }
 
-/// Fetches one child that has ended, adopted orphans included, without waiting; `None` if none has.
-/// Not to be mixed with [`std::process::Child::wait`]: whoever comes first gets the status.
+/// Fetches one child that has ended, adopted orphans included, without waiting; `None` if none has. Not to be
+/// mixed with [`std::process::Child::wait`]: the first one gets the status.
 ///
 /// # Errors
 /// If the kernel refuses. To have no children is not an error.

@@ -35,7 +35,7 @@ pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Draws that a seed decides, for simulations, trials and tests: SplitMix64 (Steele, Lea, Flood: "Fast
+/// Random draws decided by a seed, for simulations, trials and tests: SplitMix64 (Steele, Lea, Flood: "Fast
 /// splittable pseudorandom number generators", OOPSLA 2014). The same seed gives the same draws, on every
 /// machine and in every version.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl SeededRandom {
         Self { state: seed }
     }
 
-    /// The next number: each of 64 bits is as good as the others.
+    /// The next number: all 64 bits are equally good.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -80,7 +80,7 @@ impl SeededRandom {
         }
     }
 
-    /// Puts these into an order of which all are equally likely (Fisher and Yates).
+    /// Shuffles these; all orders are equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.up_to(last as u64) as usize);

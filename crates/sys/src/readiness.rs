@@ -15,18 +15,18 @@ use crate::error::Purpose;
 /// Descriptors that one call reports, at most.
 pub const AT_ONCE: usize = 32;
 
-/// For what a registered descriptor is reported, and how often.
+/// When a registered descriptor is reported, and how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trigger {
     /// Each time, as long as there is something to read.
     Readable,
     /// Each time, as long as there is something to read, or room to write.
     ReadableOrWritable,
-    /// Once each time that something comes to be read.
+    /// Once for each arrival of something to read.
     EachArrival,
-    /// Once, when there is something to read; after that not before it is armed again.
+    /// Once, when there is something to read; then not until it is armed again.
     OnceReadable,
-    /// For nothing but its end, until it is armed.
+    /// Only for its end, until it is armed.
     Unarmed,
 }
 
@@ -45,7 +45,7 @@ impl Trigger {
 /// A descriptor that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadyDescriptor {
-    /// With which it was registered.
+    /// The token with which it was registered.
     pub token: u64,
     /// Whether there is room to write. If not, there is something to read, or it has ended.
     pub writable: bool,
@@ -56,7 +56,7 @@ pub struct ReadyDescriptor {
 pub struct ReadinessSet(OwnedFd);
 
 impl ReadinessSet {
-    /// An empty one.
+    /// An empty set.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -66,7 +66,7 @@ impl ReadinessSet {
             .to("epoll_create1", || "make a readiness set".into())
     }
 
-    /// One that was handed over.
+    /// A set that was handed over.
     #[must_use]
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self(descriptor)
@@ -86,7 +86,7 @@ impl ReadinessSet {
         self.0
     }
 
-    /// Registers a descriptor, as long as anybody has a handle of what it leads to.
+    /// Registers a descriptor, as long as anybody has a handle of the same open file.
     ///
     /// # Errors
     /// If it is registered already, or cannot be waited for.
@@ -118,8 +118,8 @@ impl ReadinessSet {
         })
     }
 
-    /// Takes a descriptor out, whoever else has a handle of what it leads to. To be called with the very handle
-    /// that was registered.
+    /// Removes a descriptor, even if others have handles of the same open file. To be called with the very
+    /// handle that was registered.
     ///
     /// # Errors
     /// If it is not registered.
@@ -129,8 +129,8 @@ impl ReadinessSet {
         })
     }
 
-    /// Reports descriptors that are ready now, some of them if they are many, without waiting. The rest is
-    /// reported by the next call. Nothing if a signal came.
+    /// Reports descriptors that are ready now, without waiting. If they are many, it reports some, and the
+    /// next call reports the rest. It reports nothing if a signal came.
     #[inline]
     pub fn poll(&self, report: impl FnMut(ReadyDescriptor)) {
         let none = Timespec {
@@ -148,7 +148,7 @@ impl ReadinessSet {
     #[inline]
     fn report(&self, limit: Option<&Timespec>, mut report: impl FnMut(ReadyDescriptor)) {
         let mut events = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
-        // Refused for a signal alone: the next call sees the same.
+        // Refused only because of a signal: the next call sees the same.
         let Ok((found, _)) = epoll::wait(&self.0, &mut events[..], limit) else {
             return;
         };
@@ -162,8 +162,8 @@ impl ReadinessSet {
         }
     }
 
-    /// Waits until one of them is ready, at most for so many nanoseconds (`None`: for ever), in whole
-    /// milliseconds, rounded up: old kernels know no others. False if none is. A signal ends the wait.
+    /// Waits until one of them is ready, at most for `limit` nanoseconds (`None`: for ever), rounded up to
+    /// whole milliseconds: old kernels know nothing finer. False if none is. A signal ends the wait.
     pub fn wait(&self, limit: Option<u64>) -> bool {
         let limit = limit.map(|limit| {
             let milliseconds = limit.div_ceil(1_000_000).min(1_000_000_000);

@@ -6,9 +6,9 @@
 //!        └─ counts ─► Mapping         unmapped when the last handle of it is dropped
 //! ```
 //!
-//! Invariant: the span lies within the mapping. Whoever else has it may change any byte at any time, so it is never a
-//! slice: bytes are copied in and out, words are reached as atomics, and each access is checked against the bounds.
-//! What several write at a time without atomics is torn, but nothing else.
+//! Invariant: the span lies within the mapping. Others may change any byte at any time, so the span is never a slice:
+//! bytes are copied in and out, words are accessed as atomics, and each access is checked against the bounds.
+//! Concurrent writes without atomics may be torn, but have no other effect.
 
 use std::io;
 use std::ptr::NonNull;
@@ -74,7 +74,8 @@ impl SharedMemory {
         self.length == 0
     }
 
-    /// Where they start, for a program that may use its own memory as it likes. Mapped as long as a handle lives.
+    /// The start, for a program that may use its own memory as it likes. It stays mapped as long as a handle
+    /// exists.
     #[inline]
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
@@ -113,7 +114,7 @@ impl SharedMemory {
         Some(unsafe { SharedBytes::new(start.as_ptr(), length) })
     }
 
-    /// Copies bytes from `offset` out. False, and nothing copied, if there are fewer.
+    /// Copies bytes from `offset` out. False, without effect, if there are fewer.
     #[inline]
     #[must_use]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
@@ -121,7 +122,7 @@ impl SharedMemory {
         bytes.is_some_and(|bytes| bytes.copy_to(into) == into.len())
     }
 
-    /// Copies bytes in to `offset`. False, and nothing copied, if there is no room for them.
+    /// Copies bytes in to `offset`. False, without effect, if there is no room for them.
     #[inline]
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
@@ -133,7 +134,7 @@ impl SharedMemory {
         true
     }
 
-    /// Copies bytes from `offset` into a caller's memory. False, and nothing copied, if there are fewer.
+    /// Copies bytes from `offset` into a caller's memory. False, without effect, if there are fewer.
     #[inline]
     #[must_use]
     pub fn read_into(&self, offset: usize, into: &Region) -> bool {
@@ -141,7 +142,7 @@ impl SharedMemory {
         bytes.is_some_and(|bytes| bytes.copy_to_region(into) == into.len())
     }
 
-    /// Copies a caller's memory in to `offset`. False, and nothing copied, if there is no room for it.
+    /// Copies a caller's memory in to `offset`. False, without effect, if there is no room for it.
     #[inline]
     #[must_use]
     pub fn write_from(&self, offset: usize, from: &Region) -> bool {
@@ -154,11 +155,11 @@ impl SharedMemory {
         true
     }
 
-    /// `length` bytes from `offset` as memory that an operation is lent; `None` if they do not lie within.
+    /// `length` bytes from `offset` as memory lent to an operation; `None` if they do not lie within.
     ///
     /// # Safety
-    /// A handle of this memory must live until the operation has ended, and nobody may rely on whole elements where
-    /// others write to the span meanwhile.
+    /// A handle of this memory must live until the operation has ended, and nobody may rely on untorn elements if
+    /// others write to the span at the same time.
     #[inline]
     #[must_use]
     pub unsafe fn region(&self, offset: usize, length: usize) -> Option<Region> {
@@ -217,13 +218,13 @@ impl SharedMemory {
 
     /// Sleeps while the word at `offset` holds `expected`, until [`wake`](Self::wake) or the deadline (nanoseconds of
     /// [`clock::monotonic`](crate::clock::monotonic)); `None` if there is no such word. May return early. Blocks the
-    /// thread: not for ranks of a simulation, nor for who must drive progress meanwhile.
+    /// thread: not for ranks of a simulation, nor for a thread that must drive progress meanwhile.
     #[must_use]
     pub fn wait(&self, offset: usize, expected: u32, deadline: Option<u64>) -> Option<Woken> {
         Some(FUTEX.wait(self.atomic_u32(offset)?, expected, deadline))
     }
 
-    /// Wakes at most `count` of those who sleep on the word at `offset`, in whatever process.
+    /// Wakes at most `count` of the threads that sleep on the word at `offset`, in any process.
     pub fn wake(&self, offset: usize, count: u32) {
         if let Some(word) = self.atomic_u32(offset) {
             FUTEX.wake(word, count);

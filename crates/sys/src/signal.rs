@@ -1,7 +1,7 @@
-//! Signals as something to read: no handler runs in the middle of anything.
+//! Signals that are read: no handler interrupts other code.
 //!
 //! Where the kernel refuses a descriptor for signals (a filter of system calls), handlers that write the number of the signal to a
-//! pipe are the second way.
+//! pipe take its place.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,8 +22,8 @@ use crate::probe::Availability;
 /// They are blocked for the thread that made it, and for threads and children that it starts later: make
 /// it before the threads, and start children with [`unblock_in_child`].
 ///
-/// Where there is no such descriptor they are not blocked but handled, for the whole process, and at most one value of this type
-/// hears of them: the last one.
+/// Without such a descriptor they are not blocked but handled, for the whole process, and only the last value of this type
+/// receives them.
 #[derive(Debug)]
 pub struct Signals {
     descriptor: OwnedFd,
@@ -34,7 +34,7 @@ pub struct Signals {
 /// The pipe that handlers write to, as its descriptor plus one; 0 if there is none.
 static PIPE: AtomicU32 = AtomicU32::new(0);
 
-/// The handler: hands the number of the signal on.
+/// The handler: passes the number of the signal on.
 extern "C" fn hand_on(signal: libc::c_int) {
     // Pairs with the store in `Signals::handled`: only a number is passed.
     let pipe = PIPE.load(Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Signals {
         })
     }
 
-    /// … by handlers.
+    /// The same, by handlers.
     fn handled(signals: &[i32], set: &libc::sigset_t) -> io::Result<Self> {
         let (descriptor, pipe) = descriptor::pipe()?;
         for end in [&descriptor, &pipe] {
@@ -157,7 +157,7 @@ impl Drop for Signals {
     fn drop(&mut self) {
         if let Some(pipe) = &self.handled {
             let ours = pipe.as_raw_fd() as u32 + 1;
-            // Another one may have taken its place.
+            // A newer one may have taken its place.
             let _ = PIPE.compare_exchange(ours, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -199,7 +199,7 @@ pub fn block(signals: &[i32]) -> io::Result<()> {
     }
 }
 
-/// Has the child that `command` starts begin with these signals not blocked, though they are here.
+/// Makes the child that `command` starts begin with these signals unblocked, though they are blocked here.
 ///
 /// # Errors
 /// If one of them is no signal.
@@ -218,7 +218,7 @@ pub fn unblock_in_child(command: &mut Command, signals: &[i32]) -> io::Result<()
     Ok(())
 }
 
-/// Whether a signal is ignored by this process, as `nohup` asks for. A descriptor would show it all the
+/// Whether a signal is ignored by this process, as `nohup` requests. A descriptor would report it all the
 /// same: do not put it into the set.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
@@ -254,7 +254,7 @@ pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// Starts a thread that takes no signals: the handlers of the program run where they always did.
+/// Starts a thread that takes no signals: the program's handlers run in the same threads as before.
 ///
 /// # Errors
 /// If no thread can be started.
@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(signals.next().expect("readable"), Some(libc::SIGUSR1));
             assert_eq!(signals.next().expect("readable"), None);
             assert!(Signals::new(&[-1]).is_err());
-            // The shell ends by it if it may come, and with 3 if it is blocked.
+            // The shell is ended by the signal if it is unblocked, and exits with 3 if it is blocked.
             let mut shell = Command::new("/bin/sh");
             shell.args(["-c", "kill -USR1 $$; exit 3"]);
             assert_eq!(shell.status().expect("a shell").code(), Some(3));

@@ -1,4 +1,5 @@
-//! Slots in memory that others read: the sender's end of a ring of them, as far as short packets go, for safe code.
+//! Slots in memory that others read: the sender's end of a ring of slots, for short packets, usable by safe
+//! code.
 //!
 //! ```text
 //!   slot    ┌──── first cache line ────┐┌──── second ─────┐
@@ -6,19 +7,20 @@
 //!   writer  sent ──► end      positions: it may write at `sent` while that is not `end`
 //! ```
 //!
-//! A ring belongs to an owner, who knows how far its reader has come, sends what is not short, and has everything else to say.
-//! The owner lends the part that most packets need as a [`SlotWriter`]: whoever may use the owner may write a short packet himself, without
-//! a call through the owner's interface. The owner [opens](SlotWriter::open_until) it up to a position and
-//! [closes](SlotWriter::close) it; both move `sent` on.
+//! A ring has an owner, which knows how far the reader has come, sends what is not short, and decides everything else. The owner lends the
+//! part that most packets need as a [`SlotWriter`]: a thread that may use the owner may write a short packet itself, without a call through
+//! the owner's interface. The owner [opens](SlotWriter::open_until) the writer up to a position and [closes](SlotWriter::close) it; both
+//! the owner and the writer advance `sent`.
 //!
 //! # Who may write
-//! Whoever may use the owner, and so one thread at a time. What several write at a time is torn, as in
-//! [`shared`](crate::shared), but nothing else: the memory is never a slice, and its reader trusts nothing.
+//! Any thread that may use the owner, and so one at a time. Concurrent writes would be torn, as in
+//! [`shared`](crate::shared), without other effects: the memory is never a slice, and its reader trusts
+//! nothing.
 //!
 //! # Ordering
 //! SYNC lane.publish: the word is stored with Release after head and data; the reader loads it with Acquire before them.
-//! Whether the reader looks here, and whether it sleeps, is looked at afterwards, with a light fence between: so a writer
-//! is open only where its reader fences for it.
+//! Afterwards, behind a light fence, the writer checks whether the reader looks at the ring and whether it sleeps: so a
+//! writer is open only if its reader makes the matching fence.
 
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -35,11 +37,12 @@ pub const HEAD_WORDS: usize = 4;
 /// Bytes of data that lie in a slot.
 pub const INLINE: usize = 88;
 
-/// One element of a ring. Never referred to as a whole: `data` is reached by pointer.
+/// One element of a ring. Never referenced as a whole: `data` is accessed by pointer.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct Slot {
-    /// The number of the packet in the upper half: its position plus one. What it is, and how long, in the lower one.
+    /// The number of the packet (its position plus one) in the upper half; its kind and length in the lower
+    /// one.
     pub word: AtomicU64,
     /// Its head.
     pub head: [AtomicU64; HEAD_WORDS],
@@ -49,28 +52,29 @@ pub struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 128 && SHORT <= INLINE);
 
-/// What became of a packet.
+/// The outcome of writing a packet.
 #[must_use = "a packet that is not announced may not be found"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
-    /// It is there, and its reader finds it.
+    /// It is written, and its reader finds it.
     Done,
-    /// It is there. The owner of the ring is to see to it that its reader finds it.
+    /// It is written. The owner of the ring must make sure that its reader finds it.
     Unannounced,
-    /// It is not: the writer is closed, there is no room, or the data are not short. The owner may have another way.
+    /// It is not written: the writer is closed, there is no room, or the data are not short. The owner may
+    /// have another way.
     Refused,
 }
 
-/// Where the reader of a ring says how it is found.
+/// Words by which the reader of a ring says how to reach it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
-    /// Not 0: it looks at the ring without having been told.
+    /// Not 0: the reader looks at the ring without being notified.
     pub looks: NonNull<AtomicU32>,
-    /// Where it sleeps.
+    /// The doorbell on which the reader sleeps.
     pub doorbell: NonNull<Doorbell>,
 }
 
-/// The sender's end of a ring, as far as short packets go. See the [module page](self).
+/// The sender's end of a ring, for short packets. See the [module page](self).
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct SlotWriter {
@@ -79,7 +83,7 @@ pub struct SlotWriter {
     mask: u32,
     /// Packets sent: the position of the next one.
     sent: AtomicU32,
-    /// It may be written up to this position; the same while it is closed.
+    /// Packets may be written up to this position; equal to `sent` while it is closed.
     end: AtomicU32,
     reader: Reader,
     /// Keeps the memory mapped.
@@ -92,10 +96,10 @@ unsafe impl Send for SlotWriter {}
 unsafe impl Sync for SlotWriter {}
 
 impl SlotWriter {
-    /// A closed one of a fresh ring.
+    /// A closed writer of a fresh ring.
     ///
     /// # Safety
-    /// `slots` are `mask + 1` slots, a power of two, and they and what `reader` names lie in the mapping, aligned. All that uses them is
+    /// `slots` are `mask + 1` slots, a power of two, and they and what `reader` names lie in the mapping, aligned. All their users are
     /// prepared for any bytes there at any time.
     #[must_use]
     pub unsafe fn new(
@@ -115,22 +119,23 @@ impl SlotWriter {
         }
     }
 
-    /// Writes the next packet, of data that are [short](SHORT): what it is is 0.
+    /// Writes the next packet, with [short](SHORT) data; its kind is 0.
     #[inline(always)]
     pub fn write(&self, head: [u64; HEAD_WORDS], data: SharedBytes<'_>) -> Written {
-        // Positions say nothing of other memory: whoever writes has them in order.
+        // Positions order no other memory: the writing thread has them in order.
         let sent = self.sent.load(Ordering::Relaxed);
         if sent == self.end.load(Ordering::Relaxed) || data.len() > SHORT {
             return Written::Refused;
         }
-        // SAFETY: `new` was promised so many slots.
+        // SAFETY: `new` was promised that many slots.
         let slot = unsafe { self.slots.as_ptr().add((sent & self.mask) as usize) };
-        // SAFETY: at most SHORT bytes of the data of a slot; whoever made the `SharedBytes` promised that the source is
+        // SAFETY: at most SHORT bytes of the data of a slot; the maker of the `SharedBytes` promised that the source is
         // readable.
         unsafe {
             let inline = slot.cast::<u8>().add(offset_of!(Slot, data));
             let copied = copy_if_short(data.as_ptr(), inline, data.len());
-            // From here on nothing is refused: whoever asks need not keep what he would do then.
+            // From here on nothing is refused, so the compiler need not keep the caller's state for that
+            // case.
             std::hint::assert_unchecked(copied);
         }
         // SAFETY: within the mapping, which this keeps; atomics only.
@@ -158,8 +163,8 @@ impl SlotWriter {
 }
 
 impl SlotWriter {
-    /// Whether the reader sleeps, or is about to, for who has stored what it may wait for; `None` while this is closed: the
-    /// owner knows.
+    /// Whether the reader sleeps, or is about to, for a caller that has stored what the reader may wait for; `None` while
+    /// this is closed: then the owner knows.
     #[inline(always)]
     #[must_use]
     pub fn reader_sleeps(&self) -> Option<bool> {
@@ -181,7 +186,7 @@ impl SlotWriter {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// The owner has sent one itself: the next is at this position.
+    /// The owner has sent a packet itself: the next one is at this position.
     #[inline]
     pub fn set_sent(&self, sent: u32, is_open: bool) {
         self.sent.store(sent, Ordering::Relaxed);
@@ -190,13 +195,13 @@ impl SlotWriter {
         }
     }
 
-    /// It may be written up to this position, and no further.
+    /// Permits writing up to this position.
     #[inline]
     pub fn open_until(&self, end: u32) {
         self.end.store(end, Ordering::Relaxed);
     }
 
-    /// It may not be written.
+    /// Forbids writing.
     pub fn close(&self) {
         self.end.store(self.sent(), Ordering::Relaxed);
     }

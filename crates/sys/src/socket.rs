@@ -59,25 +59,25 @@ fn answer(count: isize, call: &'static str, purpose: &str) -> io::Result<Option<
     }
 }
 
-/// Why nobody was accepted. None of these says that the listening socket is of no use.
+/// Why no connection was accepted. In all these cases the listening socket stays usable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotAccepted {
-    /// Nobody waits.
+    /// No connection waits.
     Nobody,
-    /// The one who was next is gone already, or may not come: the one after it may.
+    /// The next connection is gone already, or not permitted: the one after it may be accepted.
     Lost,
-    /// This process or the system has no descriptor or no memory left. Who waits goes on waiting, and the socket
-    /// stays readable: whoever sleeps on it must leave it alone for a while.
+    /// This process or the system has no descriptor or no memory left. Waiting connections remain, and the
+    /// socket stays readable: a thread that sleeps on it must stop watching it for a while.
     Exhausted,
 }
 
 impl NotAccepted {
-    /// What an error of `accept` means.
+    /// The meaning of an error of `accept`.
     #[must_use]
     pub fn from_errno(errno: i32) -> Self {
         match errno {
             libc::EAGAIN => Self::Nobody,
-            // Of the one connection; see accept(2) for those that Linux passes on from the network.
+            // Errors of the one connection; see accept(2) for those that Linux passes on from the network.
             libc::EINTR
             | libc::ECONNABORTED
             | libc::EPERM
@@ -89,12 +89,12 @@ impl NotAccepted {
             | libc::EHOSTDOWN
             | libc::EHOSTUNREACH
             | libc::ENONET => Self::Lost,
-            // EMFILE, ENFILE, ENOBUFS, ENOMEM, and what is not known.
+            // EMFILE, ENFILE, ENOBUFS, ENOMEM, and unknown errors.
             _ => Self::Exhausted,
         }
     }
 
-    /// … of the standard library or of this crate.
+    /// The same for an error of the standard library or of this crate.
     #[must_use]
     pub fn from_error(error: &io::Error) -> Self {
         Self::from_errno(crate::error::errno(error).unwrap_or(0))
@@ -112,7 +112,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 /// signal came. Never waits, never raises SIGPIPE.
 ///
 /// # Errors
-/// What the connection has come to.
+/// The connection is broken.
 #[inline]
 pub fn send(socket: &impl AsFd, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
     const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
@@ -145,7 +145,7 @@ pub fn send(socket: &impl AsFd, parts: &[SendSlice<'_>]) -> io::Result<Option<us
 /// (or there was no room). `None`: nothing is there. Never waits.
 ///
 /// # Errors
-/// What the connection has come to.
+/// The connection is broken.
 #[inline]
 pub fn receive(socket: &impl AsFd, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>> {
     let descriptor = socket.as_fd().as_raw_fd();
@@ -192,8 +192,8 @@ pub fn unacknowledged(socket: &impl AsFd) -> io::Result<usize> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// Has the kernel take no more than about so many bytes that it cannot send yet: what is more urgent
-/// then waits behind no more than these.
+/// Makes the kernel take no more than about `bytes` bytes beyond what it can send at present: more urgent
+/// data then wait behind no more than these.
 ///
 /// # Errors
 /// If this is no TCP socket.
@@ -214,7 +214,8 @@ pub fn limit_unsent(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel says of a TCP connection: the beginning of `struct tcp_info` in `linux/tcp.h`, and how much of it there is.
+/// Information of the kernel about a TCP connection: the beginning of `struct tcp_info` in `linux/tcp.h`, and
+/// how much of it there is.
 fn information<const BYTES: usize>(socket: &impl AsFd) -> io::Result<([u8; BYTES], usize)> {
     let mut information = [0u8; BYTES];
     let mut length = BYTES as libc::socklen_t;
@@ -234,12 +235,12 @@ fn information<const BYTES: usize>(socket: &impl AsFd) -> io::Result<([u8; BYTES
     }
 }
 
-/// The shortest time in which the other side has acknowledged anything so far, on the path as it is.
+/// The shortest time so far in which the other side has acknowledged anything on this path.
 ///
 /// # Errors
 /// If this is no TCP socket, or the kernel does not say (before Linux 4.6).
 pub fn round_trip(socket: &impl AsFd) -> io::Result<Duration> {
-    /// Where `tcpi_min_rtt` stands, in microseconds.
+    /// Offset of `tcpi_min_rtt`, which is in microseconds.
     const PLACE: usize = 148;
     let (information, length) = information::<{ PLACE + size_of::<u32>() }>(socket)?;
     match information.get(PLACE..length) {
@@ -251,10 +252,10 @@ pub fn round_trip(socket: &impl AsFd) -> io::Result<Duration> {
     }
 }
 
-/// Whether nothing says that the other host is gone: nothing was sent again, and no two probes are without an answer. (One may be: it
-/// has just been sent, or the other kernel does not answer so often.) To be asked also after the connection has ended: one to a process
-/// that takes nothing ends like one to a host that is gone, by `TCP_USER_TIMEOUT`, though its kernel says again and again that there is
-/// no room.
+/// Whether nothing indicates that the other host is gone: nothing was resent, and no two probes are unanswered. (One may be: it has
+/// just been sent, or the other kernel does not answer that often.) It may be called even after the connection has ended: a connection
+/// to a process that takes nothing ends like one to a host that is gone, by `TCP_USER_TIMEOUT`, though its kernel keeps reporting that
+/// there is no room.
 ///
 /// # Errors
 /// If this is no TCP socket.

@@ -1,9 +1,9 @@
-//! Spans of memory that are not plain Rust slices: memory that another process may change at any
-//! time, and memory that a caller lends for the length of an operation.
+//! Spans of memory that are not plain Rust slices: memory that another process may change at any time, and
+//! memory that a caller lends for the duration of an operation.
 //!
-//! [`SharedBytes`] is read-only and never turned into a `&[u8]`: a peer may write while we read, so
-//! each byte is copied out once and only the copy is looked at. [`Region`] is the caller's buffer;
-//! whoever makes one promises that it outlives its use, and everything above it is safe code.
+//! [`SharedBytes`] is read-only and never turned into a `&[u8]`: a peer may write while we read, so each byte
+//! is copied out once and only the copy is looked at. [`Region`] is the caller's buffer; its maker promises
+//! that it outlives its use, so everything above is safe code.
 
 use std::marker::PhantomData;
 
@@ -85,7 +85,7 @@ impl<'a> SharedBytes<'a> {
         Some(copy)
     }
 
-    /// Copies as many bytes as both sides hold; answers how many.
+    /// Copies as many bytes as both sides hold; returns how many.
     pub fn copy_to(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
         // SAFETY: both spans hold `length` bytes, ours mapped and readable as promised to
@@ -95,7 +95,7 @@ impl<'a> SharedBytes<'a> {
         length
     }
 
-    /// Makes all bytes the content of a vector.
+    /// Replaces the contents of a vector by all bytes.
     #[inline]
     pub fn copy_to_vec(&self, into: &mut Vec<u8>) {
         into.clear();
@@ -109,7 +109,7 @@ impl<'a> SharedBytes<'a> {
         read_once();
     }
 
-    /// Copies as many bytes as both sides hold into a lent region; answers how many.
+    /// Copies as many bytes as both sides hold into a lent region; returns how many.
     #[inline]
     pub fn copy_to_region(&self, into: &Region) -> usize {
         let length = self.length.min(into.length);
@@ -121,8 +121,8 @@ impl<'a> SharedBytes<'a> {
         length
     }
 
-    /// Copies all bytes into a lent region if there are few ([`SHORT`]), and as many as that has. Whether it did. Calls nothing, so
-    /// who uses it need not save registers.
+    /// Copies all bytes into a lent region if they are few ([`SHORT`]) and the region has exactly as many. Returns whether it did.
+    /// It calls nothing, so its users need not save registers.
     #[inline(always)]
     #[must_use]
     pub fn fill_if_short(&self, into: &Region) -> bool {
@@ -133,7 +133,7 @@ impl<'a> SharedBytes<'a> {
         copied
     }
 
-    /// All bytes as a vector of one's own.
+    /// All bytes as a new vector.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut copy = Vec::with_capacity(self.length);
@@ -155,7 +155,7 @@ impl<'a> SharedBytes<'a> {
     }
 }
 
-/// So many bytes [`copy_short`] copies without a call.
+/// Most bytes that [`copy_short`] copies without a call.
 pub const SHORT: usize = 64;
 
 /// Copies bytes, the usual small numbers of them ([`SHORT`]) without a call.
@@ -172,10 +172,10 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
     }
 }
 
-/// Sixteen bytes, in a register of those that a call need not save.
+/// Sixteen bytes, in a register that calls do not save.
 type Sixteen = std::arch::x86_64::__m128i;
 
-/// Copies bytes if there are few ([`SHORT`]), without a call. Whether there were.
+/// Copies bytes if they are few ([`SHORT`]), without a call. Returns whether they were.
 ///
 /// # Safety
 /// As [`std::ptr::copy`]: the spans may overlap.
@@ -184,7 +184,7 @@ pub unsafe fn copy_if_short(from: *const u8, to: *mut u8, length: usize) -> bool
     // SAFETY: each access lies within the first `length` bytes of both sides, valid by the caller's
     // promise; both may be unaligned. All is read before anything is written.
     unsafe {
-        // Before all others: most are one number.
+        // First of all cases: most messages are one number.
         if length == 8 {
             to.cast::<u64>()
                 .write_unaligned(from.cast::<u64>().read_unaligned());
@@ -235,9 +235,9 @@ pub unsafe fn copy_if_short(from: *const u8, to: *mut u8, length: usize) -> bool
     true
 }
 
-/// Ends a copy out of shared memory. The compiler may otherwise turn "copy, look at the copy, copy the
-/// copy" into reading the source twice, and a peer could slip in other bytes after they were checked.
-/// To it, this is a place where the source may have changed. Costs no instruction.
+/// Ends a copy out of shared memory. The compiler may otherwise turn "copy, look at the copy, copy the copy"
+/// into reading the source twice, and a peer could slip in other bytes after they were checked. For the
+/// compiler, the source may have changed at this place. Costs no instruction.
 #[inline]
 fn read_once() {
     weft_atomic::compiler_fence(weft_atomic::Ordering::SeqCst);
@@ -256,8 +256,8 @@ pub struct Region {
     length: usize,
 }
 
-// SAFETY: a Region is an address and a length. Whoever made it promised to `Region::new` that the memory is
-// valid until the operation ends, whichever thread carries it out.
+// SAFETY: a Region is an address and a length. Its maker promised to `Region::new` that the memory is valid
+// until the operation ends, whichever thread carries it out.
 unsafe impl Send for Region {}
 // SAFETY: as above; a shared reference copies the address, it does not look at the memory.
 unsafe impl Sync for Region {}
@@ -374,7 +374,7 @@ impl Region {
         (self.length >= N).then(|| unsafe { self.start.cast::<[u8; N]>().read() })
     }
 
-    /// Sets its first `N` bytes. False, and nothing done, if there are fewer.
+    /// Sets its first `N` bytes. False, without effect, if there are fewer.
     #[inline]
     #[must_use]
     pub fn write<const N: usize>(&self, bytes: [u8; N]) -> bool {
@@ -387,7 +387,7 @@ impl Region {
         true
     }
 
-    /// Copies as many bytes as both hold into `into`; answers how many.
+    /// Copies as many bytes as both hold into `into`; returns how many.
     #[inline]
     pub fn copy_to_slice(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
@@ -396,7 +396,7 @@ impl Region {
         length
     }
 
-    /// Copies as many bytes as both hold from `from`; answers how many.
+    /// Copies as many bytes as both hold from `from`; returns how many.
     #[inline]
     pub fn copy_from_slice(&self, from: &[u8]) -> usize {
         let length = self.length.min(from.len());
@@ -405,7 +405,7 @@ impl Region {
         length
     }
 
-    /// Copies as many bytes as both hold from `from`; answers how many.
+    /// Copies as many bytes as both hold from `from`; returns how many.
     #[inline]
     pub fn copy_from(&self, from: &Self) -> usize {
         let length = self.length.min(from.length);
@@ -415,7 +415,8 @@ impl Region {
         length
     }
 
-    /// As [`copy_from`](Self::copy_from) if there are few bytes ([`SHORT`]), without a call; answers whether there were.
+    /// As [`copy_from`](Self::copy_from) if there are few bytes ([`SHORT`]), without a call; returns whether
+    /// there were.
     #[inline(always)]
     pub fn copy_from_if_short(&self, from: &Self) -> bool {
         let length = self.length.min(from.length);
@@ -423,8 +424,8 @@ impl Region {
         unsafe { copy_if_short(from.start, self.start, length) }
     }
 
-    /// Lets `reader` have the bytes as a slice. As with the copies, whoever holds copies of one region does not use
-    /// them against each other: `reader` uses none of this region.
+    /// Gives `reader` the bytes as a slice. As with the copies, copies of one region must not be used against each
+    /// other: `reader` must not use this region.
     #[inline]
     pub fn read_by<R>(&self, reader: impl FnOnce(&[u8]) -> R) -> R {
         if self.length == 0 {
@@ -435,7 +436,7 @@ impl Region {
         reader(unsafe { std::slice::from_raw_parts(self.start, self.length) })
     }
 
-    /// Lets `writer` have the bytes as a slice that it fills, as [`Self::read_by`].
+    /// Gives `writer` the bytes as a slice that it fills, as [`Self::read_by`].
     #[inline]
     pub fn write_by<R>(&self, writer: impl FnOnce(&mut [u8]) -> R) -> R {
         if self.length == 0 {

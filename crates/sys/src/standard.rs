@@ -1,18 +1,19 @@
 //! Standard streams: which of them were closed when this process began.
 //!
 //! The run-time library of Rust opens `/dev/null` in place of a closed one before `main`: what is written there is lost without a
-//! word. So somebody looks before that, as the loader starts the process, and whoever writes for others can say what is the matter.
+//! word. So this module checks before that, when the loader starts the process, so that code that writes for others can report the
+//! problem.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use weft_atomic::AtomicU8;
 use weft_atomic::Ordering::Relaxed;
 
-/// A bit for each that was closed. Written before there is a second thread.
+/// A bit for each stream that was closed. Written before there is a second thread.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-// SAFETY: the loader calls what stands in this section, of this type, once it has relocated this object. C's library is
-// ready then, Rust's is not needed: the function asks the kernel, and stores into a static.
+// SAFETY: the loader calls the functions in this section, which have this type, once it has relocated this object. C's
+// library is ready then, Rust's is not needed: the function asks the kernel, and stores into a static.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
@@ -26,8 +27,8 @@ extern "C" fn look() {
     }
 }
 
-/// Whether this is standard input, output or error, and was closed when this process began. What is open there now is not what
-/// its starter gave it.
+/// Whether this is standard input, output or error, and was closed when this process began. What is open there now did not
+/// come from the process's starter.
 #[must_use]
 pub fn was_closed(stream: BorrowedFd<'_>) -> bool {
     let number = stream.as_raw_fd();

@@ -1,26 +1,28 @@
-//! Streamed stores: copies that go past the caches of who copies, for memory whose lines another core has.
+//! Streamed stores: copies that bypass the caches of the copying core, for memory whose lines another core
+//! has.
 //!
-//! An ordinary store waits until its line was taken away from the other core; one that is streamed asks nobody, if the whole line is
-//! written. Whoever reads it gets it from memory, so this is for much data: of one message that is waited for, ordinary stores are
-//! seen sooner.
+//! An ordinary store waits until its line was taken from the other core; a streamed store does not, if the whole line is written.
+//! The reader gets the data from memory, so this is for much data: for a single message that is waited for, ordinary stores are
+//! visible sooner.
 //!
 //! # Ordering
-//! Such stores are seen in any order, and a later one that is ordinary may be seen before them, also if it is a Release. So
-//! [`Stores`] fences when it is dropped: what is stored after that is seen after them.
+//! Such stores become visible in any order, and a later ordinary store may be visible before them, even if it is a Release.
+//! So [`Stores`] fences when it is dropped: later stores become visible after them.
 
 use std::marker::PhantomData;
 
-/// The copying of one message, in one piece or several. What it has copied is seen before what is stored after it is dropped.
+/// The copying of one message, in one piece or several. What it has copied becomes visible before anything
+/// stored after it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Stores {
     is_streamed: bool,
-    /// The fence is for the stores of the thread that makes them.
+    /// The fence orders only the stores of the thread that makes it.
     thread: PhantomData<*const ()>,
 }
 
 impl Stores {
-    /// As of any copy.
+    /// Copies with ordinary stores.
     #[inline]
     pub fn ordinary() -> Self {
         Self {
@@ -29,7 +31,7 @@ impl Stores {
         }
     }
 
-    /// Past the caches.
+    /// Copies past the caches.
     #[inline]
     pub fn streamed() -> Self {
         Self {
@@ -38,12 +40,12 @@ impl Stores {
         }
     }
 
-    /// Copies a piece of `length` bytes. Of what is to be streamed, whole lines of 64 bytes are, if `to` is aligned
-    /// to 16.
+    /// Copies a piece of `length` bytes. With streaming, whole lines of 64 bytes are streamed if `to` is aligned to
+    /// 16.
     ///
     /// # Safety
-    /// As of [`std::ptr::copy_nonoverlapping`], but others may read and write the bytes at `to` meanwhile, as those of memory that
-    /// processes share. Whoever copies does not before this value is dropped.
+    /// As of [`std::ptr::copy_nonoverlapping`], but others may read and write the bytes at `to` meanwhile, as with memory that
+    /// processes share. The copying thread does not access them before this value is dropped.
     #[inline]
     pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, length: usize) {
         let streamed = match self.is_streamed {
@@ -68,7 +70,7 @@ impl Drop for Stores {
     }
 }
 
-/// Copies lines of 64 bytes as far as there are; answers how many bytes.
+/// Copies as many whole lines of 64 bytes as there are; returns how many bytes that is.
 ///
 /// # Safety
 /// As of [`Stores::copy`].

@@ -1,5 +1,5 @@
-//! Symbols: which functions of other objects the objects of this process are linked with. The dynamic linker has the list;
-//! it is read here, as the linker itself reads it, from the relocations.
+//! Symbols: which functions of other objects the objects of this process are linked with. The list is read from the
+//! relocations, as the dynamic linker itself does.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -19,13 +19,14 @@ const RELOCATION_BYTES: i64 = 8;
 const CALLS: i64 = 23;
 const CALL_BYTES: i64 = 2;
 
-/// What is asked, and the answer so far.
+/// The question, and the answer so far.
 struct Question<'a> {
     prefixes: &'a [&'a CStr],
     found: bool,
 }
 
-/// Whether an object of this process is linked with a function, of another object, whose name begins so.
+/// Whether an object of this process is linked with a function, of another object, whose name begins with one
+/// of these prefixes.
 #[must_use]
 pub fn is_any_needed(prefixes: &[&CStr]) -> bool {
     let mut question = Question {
@@ -85,7 +86,7 @@ unsafe fn needs(base: u64, dynamic: *const Dynamic, prefixes: &[&CStr]) -> bool 
             entry = unsafe { entry.add(1) };
         }
     };
-    // The linker has made addresses of most of these, but not of those of every object.
+    // The linker has turned most of these into addresses, but not those of every object.
     let address = |tag| value(tag).map(|value| if value < base { value + base } else { value });
     let (Some(symbols), Some(names), Some(bytes)) = (
         address(SYMBOL_TABLE),

@@ -1,5 +1,5 @@
-//! TAP: an interface whose other end is a descriptor: what the host sends to it is read here, what is
-//! written here arrives there.
+//! TAP: an interface whose other end is a descriptor: frames that the host sends to it are read here, frames
+//! written here arrive there.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use crate::span::Region;
 pub struct TapDevice(OwnedFd);
 
 impl TapDevice {
-    /// Makes an interface of this name in our network namespace. Needs CAP_NET_ADMIN.
+    /// Creates an interface of this name in our network namespace. Needs CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// If the privilege is missing, there is no `/dev/net/tun`, or one of this name is there.
+    /// If the privilege is missing, there is no `/dev/net/tun`, or an interface of this name exists.
     pub fn create(interface: &str) -> io::Result<Self> {
         let purpose =
             || format!("make the interface {interface} (needs CAP_NET_ADMIN and /dev/net/tun)");
@@ -61,7 +61,7 @@ impl TapDevice {
         self.0
     }
 
-    /// Receives one frame without waiting; answers its length, cut to the region. `None`: none is there.
+    /// Receives one frame without waiting; returns its length, cut to the region. `None`: none is there.
     ///
     /// # Errors
     /// If the interface is gone or down.
@@ -115,7 +115,7 @@ mod tests {
                 assert!(exists().is_ok());
                 assert!(namespace.run(|| TapDevice::create("weft-tap")).is_err());
                 drop(device);
-                // A child that another test starts meanwhile has the descriptor until its exec.
+                // A child that another test starts holds the descriptor until its `exec`.
                 let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
                 while exists().is_ok() {
                     assert!(std::time::Instant::now() < end, "it is still there");

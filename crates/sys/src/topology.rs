@@ -1,7 +1,7 @@
 //! Topology of this machine: which of its cores share a package, a memory node, a cache; found by hwloc's library, which is
 //! opened at run time.
 //!
-//! Without that library ([`LIBRARY`]) each hardware thread counts as a core, and nothing is known of what they share.
+//! Without that library ([`LIBRARY`]) each hardware thread counts as a core, and what they share is unknown.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -11,7 +11,7 @@ use std::ptr;
 /// The library that knows topologies: hwloc, version 2.
 pub const LIBRARY: &str = "libhwloc.so.15";
 
-/// What hardware threads can have in common, from the largest to the smallest.
+/// The parts that hardware threads can have in common, from the largest to the smallest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
     /// A package, which fills a socket.
@@ -70,7 +70,7 @@ impl Level {
     }
 }
 
-/// One object of a topology: what it is called by the kernel, and its hardware threads, ascending.
+/// One object of a topology: its number in the kernel, and its hardware threads, ascending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object {
     /// Its number among those of its kind.
@@ -88,14 +88,14 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Of these objects.
+    /// A topology of these objects.
     #[must_use]
     pub fn new(levels: impl IntoIterator<Item = (Level, Vec<Object>)>) -> Self {
         let levels = levels.into_iter().collect();
         Self { levels }
     }
 
-    /// Of hardware threads of which nothing else is known.
+    /// A topology of hardware threads about which nothing else is known.
     #[must_use]
     pub fn flat(threads: &[usize]) -> Self {
         let one = |(number, thread): (usize, &usize)| Object {
@@ -106,7 +106,7 @@ impl Topology {
         Self::new([(Level::Core, each.clone()), (Level::HardwareThread, each)])
     }
 
-    /// That of this machine.
+    /// The topology of this machine.
     ///
     /// # Errors
     /// If hwloc's library is not there, or finds nothing.
@@ -114,15 +114,15 @@ impl Topology {
         Hwloc::open()?.load(None)
     }
 
-    /// A machine that does not exist, as hwloc describes them: `"pack:2 l3:2 core:4 pu:2"`.
+    /// An imaginary machine, in hwloc's notation: `"pack:2 l3:2 core:4 pu:2"`.
     ///
     /// # Errors
-    /// If hwloc's library is not there, or the description is none.
+    /// If hwloc's library is not there, or the description is invalid.
     pub fn synthetic(description: &str) -> io::Result<Self> {
         Hwloc::open()?.load(Some(description))
     }
 
-    /// What of it may be used.
+    /// The part of it that may be used.
     #[must_use]
     pub fn within(&self, threads: &[usize]) -> Self {
         let cut = |object: &Object| Object {
@@ -145,7 +145,7 @@ impl Topology {
         self.levels.get(&level).map_or(&[], Vec::as_slice)
     }
 
-    /// The object of a level that a hardware thread belongs to, by its place among them.
+    /// The object of a level that a hardware thread belongs to, as an index into its level.
     #[must_use]
     pub fn object_of(&self, level: Level, thread: usize) -> Option<usize> {
         let objects = self.objects(level);
@@ -236,7 +236,7 @@ impl Hwloc {
         // SAFETY: the functions have these types in all versions with this name of the library (hwloc 2).
         let version =
             unsafe { std::mem::transmute::<*mut c_void, Version>(find(c"hwloc_get_api_version")?) };
-        // SAFETY: it takes nothing and answers a number.
+        // SAFETY: it takes nothing and returns a number.
         if unsafe { version() } >> 16 != 2 {
             return Err(missing("is not of version 2"));
         }
@@ -326,7 +326,7 @@ impl Loaded<'_> {
     }
 
     fn object(&self, depth: c_int, index: c_uint) -> Option<Object> {
-        // SAFETY: the handle is loaded; what it answers is null or an object that lives as long as the handle, whose
+        // SAFETY: the handle is loaded; it returns null or an object that lives as long as the handle, whose
         // beginning is the same in all of hwloc 2.
         let object = unsafe { (self.hwloc.object)(self.handle, depth, index).as_ref() }?;
         let mut threads = Vec::new();

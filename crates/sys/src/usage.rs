@@ -15,25 +15,25 @@ pub struct Usage {
     pub involuntary_switches: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
-    /// Page faults that did.
+    /// Page faults that needed the disk.
     pub major_faults: u64,
     /// Most memory the process has had resident, in KiB.
     pub most_resident: u64,
 }
 
-/// Of the calling thread.
+/// Usage of the calling thread.
 #[must_use]
 pub fn of_thread() -> Usage {
     read(libc::RUSAGE_THREAD)
 }
 
-/// Of all threads of this process.
+/// Usage of all threads of this process.
 #[must_use]
 pub fn of_process() -> Usage {
     read(libc::RUSAGE_SELF)
 }
 
-/// Of all children that have ended and were waited for.
+/// Usage of all children that have ended and were waited for.
 #[must_use]
 pub fn of_children() -> Usage {
     read(libc::RUSAGE_CHILDREN)

@@ -1,4 +1,5 @@
-//! Waker of tasks that makes a descriptor readable when somebody was woken: for loops that sleep in `poll` or `epoll`.
+//! Waker of tasks that makes a descriptor readable when a task was woken: for loops that sleep in `poll` or
+//! `epoll`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,7 +44,7 @@ impl Wake for EventWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Refused only when the count is at its end, and then the descriptor is readable anyway.
+        // Refused only when the counter is full, and then the descriptor is readable anyway.
         self.event.notify();
     }
 }

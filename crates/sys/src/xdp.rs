@@ -1,4 +1,4 @@
-//! AF_XDP: raw Ethernet frames through a socket whose rings are shared with the kernel over memory of ours.
+//! AF_XDP: raw Ethernet frames through a socket whose rings are shared with the kernel over our own memory.
 //!
 //! ```text
 //!               fill: empty chunks              transmit: full chunks
@@ -9,15 +9,15 @@
 //!   area   │ lent: chunks of the caller's │ chunks that are sent from │
 //! ```
 //!
-//! The area is cut into chunks. Those of the first part are lent by the caller, who says which; the
-//! kernel writes frames into them [`LEAD`] bytes after their beginning. Those of the second part are the
-//! sender's own: a frame is copied there, so that nothing that is to be sent has to be writable by us,
-//! as the kernel asks of all memory of an area.
+//! The area is cut into chunks. Those of the first part are lent by the caller, chunk by chunk; the kernel
+//! writes frames into them [`LEAD`] bytes after their beginning. Those of the second part belong to the
+//! sender: frames are copied there, so that frames to be sent need not be in writable memory, which the
+//! kernel requires of the whole area.
 //!
-//! A socket is made and its rings are sized by whoever has the privilege ([`XdpSocket::open`]); whoever
-//! is handed the descriptor [binds](XdpSocket::bind) it to an area of its own, once.
+//! A process with the privilege makes a socket and sizes its rings ([`XdpSocket::open`]); the process that
+//! gets the descriptor [binds](XdpSocket::bind) it to an area of its own, once.
 //!
-//! What is ordered before what in the rings is said at the head of `xdp/ring.rs`.
+//! `xdp/ring.rs` describes the ordering in the rings.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,7 +43,8 @@ mod sender;
 pub use receiver::{Received, XdpReceiver};
 pub use sender::XdpSender;
 
-/// Where in its chunk a frame is received. The kernel keeps this much for programs that look at it.
+/// Offset of a received frame in its chunk. The kernel reserves this much for programs that process the
+/// frame.
 pub const LEAD: u32 = 256;
 
 /// Sizes of the rings: powers of two.
@@ -56,8 +57,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Of the ring of empty chunks. The kernel says what it has taken from there only when it has used up all
-    /// that it saw at once, so as many places again as there are chunks may look taken.
+    /// Of the ring of empty chunks. The kernel reports what it has taken only after it has used up everything
+    /// that it saw at once, so as many places again as there are chunks may look occupied.
     fn fill(self) -> u32 {
         2 * self.receive
     }
@@ -74,7 +75,7 @@ fn setting(name: &'static str) -> impl FnOnce() -> String {
 pub struct XdpSocket(OwnedFd);
 
 impl XdpSocket {
-    /// In our network namespace. Needs CAP_NET_RAW.
+    /// Opens a socket in our network namespace. Needs CAP_NET_RAW.
     ///
     /// # Errors
     /// If the privilege is missing or the kernel was built without such sockets.
@@ -110,10 +111,10 @@ impl XdpSocket {
         self.0
     }
 
-    /// Binds to queue 0 of an interface, with an area of chunks of `chunk` bytes (a power of two from
-    /// 2048 to a page), of which the first `lent` bytes are lent and the rest is sent from. `sizes` are
-    /// those that the socket was opened with. Without a copy by the kernel where the interface offers
-    /// that. Keeps trying for a second while a predecessor lets go.
+    /// Binds to queue 0 of an interface, with an area of chunks of `chunk` bytes (a power of two from 2048 to
+    /// a page), of which the first `lent` bytes are lent and the rest is sent from. `sizes` are those that
+    /// the socket was opened with. The kernel makes no copy if the interface supports that. Keeps trying for
+    /// a second while a predecessor's queue is being released.
     ///
     /// # Errors
     /// If the area is refused (the limit of locked memory counts without CAP_IPC_LOCK), or the interface
@@ -170,8 +171,7 @@ impl XdpSocket {
         let end = clock::deadline_after(Duration::from_secs(1));
         loop {
             let bound = rustix::net::bind(&self.0, &address);
-            // The kernel lets go of the queue of a socket that was closed some time later, and tells
-            // nobody when.
+            // The kernel releases the queue of a closed socket some time later, without notice.
             if bound != Err(Errno::BUSY) || clock::monotonic() > end {
                 return bound.to("bind", || {
                     format!("bind an AF_XDP socket to queue 0 of interface {interface}")
@@ -188,7 +188,7 @@ impl AsFd for XdpSocket {
     }
 }
 
-/// What both halves keep.
+/// The objects that both halves keep alive.
 #[derive(Debug)]
 struct Shared {
     socket: XdpSocket,
@@ -219,7 +219,7 @@ mod tests {
         assert!(error.to_string().contains("chunks of 2048"), "{error}");
     }
 
-    /// A loopback gives back what is sent to it: all four rings and the program in one.
+    /// A loopback returns what is sent to it: all four rings and the program in one.
     #[test]
     fn frames_go_round_a_loopback_in_order() {
         let namespace = match crate::netns::NetworkNamespace::create() {
@@ -251,7 +251,7 @@ mod tests {
         while came < 200 {
             while sent < 200 && sent - came < 16 {
                 bytes.fill(sent);
-                // Of no protocol that anybody answers.
+                // A protocol without an answer.
                 bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
                 // SAFETY: `bytes` lives until the frame has been copied.
                 let frame = unsafe { Region::new(bytes.as_mut_ptr(), 60 + usize::from(sent)) };

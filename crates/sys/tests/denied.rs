@@ -92,7 +92,7 @@ fn probes_answer_with_the_reason() {
     });
 }
 
-/// Without memory files a file without a name is as good for the members of one job, and for nobody else.
+/// Without memory files an unnamed file serves the members of one job, and nobody else.
 #[test]
 fn without_memory_files_a_file_without_a_name_is_shared() {
     without(&[libc::SYS_memfd_create], || {
@@ -121,7 +121,7 @@ fn without_memory_files_a_file_without_a_name_is_shared() {
     );
 }
 
-/// Without a descriptor for signals a handler tells of them.
+/// Without a descriptor for signals a handler reports them.
 #[test]
 fn without_a_descriptor_signals_are_handed_on() {
     without(&[libc::SYS_signalfd4, libc::SYS_signalfd], || {
@@ -143,7 +143,7 @@ fn without_a_descriptor_signals_are_handed_on() {
     });
 }
 
-/// What cannot be ordered is left: children start all the same.
+/// Forbidden settings are skipped: children start all the same.
 #[test]
 fn without_prctl_children_start() {
     without(&[libc::SYS_prctl], || {
@@ -172,7 +172,7 @@ fn sleeping_without_a_futex_or_a_fence_ends_by_itself() {
         assert_eq!(futex.wait(&AtomicU32::new(0), 0, None), Woken::Woken);
     });
     without(&[libc::SYS_membarrier], || {
-        // The job had agreed on one-sided fences, and then they were forbidden: sleeps become short.
+        // The job had agreed on one-sided fences, which were then forbidden: sleeps become short.
         let (bell, futex) = (Doorbell::new(), Futex::shared());
         let ticket = bell.prepare(FenceMode::Asymmetric, &futex);
         assert_eq!(bell.wait(ticket, None, &futex), Woken::Woken);

@@ -1,5 +1,5 @@
-//! A limit of the size of files that a program sets for itself is an error for who writes to a memory file, and no signal.
-//! Alone in its process, which has the limit then.
+//! A limit of the file size that a program sets for itself makes a write to a memory file an error, not a signal. The test
+//! is alone in its process, which keeps the limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weft_sys::MemoryFile;
@@ -16,7 +16,7 @@ fn writing_beyond_the_limit_of_the_size_of_files_is_an_error() {
     setrlimit(Resource::Fsize, low).expect("a lower limit is always allowed");
     // SIGXFSZ would end this process.
     let (beyond, within) = (file.write_at(4096, &[2; 16]), file.write_at(4080, &[2; 16]));
-    // What the test says may go to a file, too.
+    // The test's own output may go to a file, too.
     setrlimit(Resource::Fsize, before).expect("as it was");
     let error = beyond.expect_err("beyond the limit");
     assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge);

@@ -9,7 +9,7 @@ use weft_sys::{descriptor, lifeline, poll, process};
 
 const NUMBER: &str = "WEFT_TEST_LIFELINE";
 
-/// Not a test of its own: what the others start.
+/// Not a test by itself: the role that the others start.
 #[test]
 #[ignore = "a role in the other tests"]
 fn tied() {
@@ -94,7 +94,7 @@ fn also_behind_a_shell_and_in_namespaces() {
 fn a_pipe_closed_before_is_an_error() {
     let (reading, writing) = descriptor::pipe().expect("descriptors are left");
     drop(writing);
-    // Errors or ends us; must not pass silently. The order of the calls makes it an error here: the
-    // kernel tells of a closing, and this one is past.
+    // This must fail or end us, not pass silently. The order of the calls makes it an error here: the kernel
+    // signals only closings to come, and this one is past.
     assert!(lifeline::tie(&reading).is_err());
 }

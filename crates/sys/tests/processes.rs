@@ -1,4 +1,4 @@
-//! Two processes, one memory file, two doorbells: what the shared-memory fabric stands on.
+//! Two processes, one memory file, two doorbells: the basis of the shared-memory fabric.
 //!
 //! The test starts itself again in the role of the peer, which gets the file by inheritance.
 
@@ -21,7 +21,7 @@ const TURN: usize = 128;
 const ADDRESS: usize = 192;
 const SECRET: [u8; 16] = *b"written by peer.";
 
-/// Whoever's turn it is passes it on; the other sleeps. True if all rounds were played.
+/// The side whose turn it is passes the turn on; the other sleeps. True if all rounds were played.
 fn play(memory: &Mapping, me: usize, mode: FenceMode) -> bool {
     let futex = Futex::shared();
     let [mine, other] = [BELLS[me], BELLS[1 - me]].map(|at| memory.doorbell(at).expect("fits"));
@@ -57,7 +57,7 @@ fn peer(role: &str, file: MemoryFile, mode: Option<FenceMode>) -> Child {
         .expect("we can be started again")
 }
 
-/// In the peer: what was inherited.
+/// In the peer: the inherited memory and mode.
 fn inherited() -> (Mapping, FenceMode) {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
     let file = number(FILE).expect("started by the test") as RawFd;
@@ -143,7 +143,7 @@ fn a_secret_proves_that_attaching_reaches_the_peer() {
     let other = attach::proves(there, [0; 16]);
     peer.kill().expect("ours");
     peer.wait().expect("ours");
-    // A host may forbid attaching; then both say so. It must never prove the wrong secret.
+    // A host may forbid attaching; then both probes say so. The wrong secret must never be proved.
     assert!(!other.is_available());
     if let Some(reason) = proof.reason() {
         assert!(

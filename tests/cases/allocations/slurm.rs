@@ -1,5 +1,5 @@
-//! Slurm with two nodes, in a folder of its own: its controller and two node daemons, ended with their jobs. Both nodes are on this
-//! host, or each has a network namespace and a name of its own, which makes two hosts.
+//! Slurm with two nodes, in a folder of its own: its controller and two node daemons, which are ended together with their jobs.
+//! Both nodes are on this host, or each has its own network namespace and name, so that they are two hosts.
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,8 @@ use weft_tests::{Ended, run};
 /// How long the daemons may take to find each other.
 const START: Duration = Duration::from_secs(60);
 
-/// What Slurm speaks PMIx with, and where PMIx's library is, by which name.
+/// The plugin with which Slurm speaks PMIx, the folder of PMIx's library, and the name under which Slurm
+/// looks for it.
 const PLUGIN: &str = "/usr/lib/x86_64-linux-gnu/slurm-wlm/mpi_pmix.so";
 const PMIX: &str = "/usr/lib/x86_64-linux-gnu/pmix2/lib";
 const NAMED: &str = "libpmix.so.2";
@@ -26,16 +27,16 @@ const NODES: [&str; 2] = ["n1", "n2"];
 pub struct Slurm {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
-    /// Of the two hosts; `None`: both nodes are on this one.
+    /// The network of the two hosts; `None`: both nodes are on this one.
     network: Option<Network>,
-    /// One at a time: its daemons take all the cores that they believe to have.
+    /// Only one runs at a time: its daemons use all the cores that they believe they have.
     _turn: MutexGuard<'static, ()>,
 }
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 impl Slurm {
-    /// Starts it with both nodes on this host; `None`, with a line that says so, where that is not possible.
+    /// Starts Slurm with both nodes on this host; `None`, with a message, where that is not possible.
     pub fn start() -> Option<Self> {
         Self::begin(|| Some(None))
     }
@@ -78,7 +79,7 @@ impl Slurm {
         }
         let begun = Instant::now();
         loop {
-            // It waits for the nodes itself, once there is a controller.
+            // srun itself waits for the nodes, once there is a controller.
             let ended = run(slurm.command("srun").args(["-Q", "-N2", "true"]), START);
             match ended.code() {
                 Some(0) => return Some(slurm),
@@ -87,7 +88,7 @@ impl Slurm {
         }
     }
 
-    /// Whether `srun --mpi=pmix` can work here; says so if it cannot.
+    /// Whether `srun --mpi=pmix` can work here; prints a message if it cannot.
     pub fn speaks_pmix() -> bool {
         let there = Path::new(PLUGIN).exists() && Path::new(PMIX).join(NAMED).exists();
         if !there {
@@ -96,8 +97,8 @@ impl Slurm {
         there
     }
 
-    /// Slurm looks for PMIx's library by a name that stands in Debian's package for developers only. Its commands and daemons, and
-    /// what they start, see a folder that has it.
+    /// Slurm looks for PMIx's library by a name that only Debian's package for developers contains. Slurm's commands and daemons,
+    /// and the programs that they start, get a folder that has it.
     fn complete_pmix(&self) {
         let folder = Path::new(PMIX);
         if !Self::speaks_pmix() || folder.join("libpmix.so").exists() {
@@ -118,7 +119,7 @@ impl Slurm {
             .next()
             .unwrap_or("localhost")
             .to_owned();
-        // Held together, so that they differ. Other hosts have all ports free.
+        // They are open at the same time, so that they differ. On other hosts all ports are free.
         let listen = |_| TcpListener::bind("127.0.0.1:0").expect("a port");
         let held: Vec<_> = (0..3).map(listen).collect();
         let port = |index: usize| held[index].local_addr().expect("bound").port();
@@ -149,7 +150,7 @@ impl Slurm {
         }
     }
 
-    /// A command of Slurm, without what another Slurm around us says.
+    /// A command of Slurm, without the variables of another Slurm around us.
     pub fn command(&self, name: &str) -> Command {
         self.command_on(0, name)
     }
@@ -172,7 +173,7 @@ impl Slurm {
         command
     }
 
-    /// … where the system has the name of the node.
+    /// … where the system name is that of the node.
     fn named(&self, host: usize, name: &str) -> Command {
         let mut command = self.command_on(host, "unshare");
         let node = NODES[host];
@@ -181,12 +182,12 @@ impl Slurm {
         command
     }
 
-    /// The names of the nodes, where each is a host of its own.
+    /// The names of the nodes, if each is a host of its own.
     pub fn nodes(&self) -> &'static [&'static str] {
         &NODES
     }
 
-    /// A file in a folder that goes with Slurm.
+    /// A file in a folder that is removed with Slurm.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -214,10 +215,10 @@ impl Slurm {
         self.daemons.push(started.expect("starts"));
     }
 
-    /// A batch job of two nodes with two tasks each that runs this line; its end, and its output.
+    /// A batch job of two nodes with two tasks each that runs this line; returns its exit code and output.
     pub fn batch(&self, line: &str) -> Ended {
         let file = |name: &str| self.file(name);
-        // Whoever reads the pipe waits for the end; sbatch itself would ask every few seconds.
+        // The reader of this pipe notices the end at once; sbatch itself would ask only every few seconds.
         if !file("code").exists() {
             let made = Command::new("mkfifo").arg(file("code")).status();
             assert!(made.expect("mkfifo").success());
@@ -250,7 +251,7 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // What is left of a test that has failed.
+        // Jobs that are left of a test that has failed.
         let _ = self.command("scancel").args(["--user", "root"]).status();
         for daemon in self.daemons.iter_mut().rev() {
             let _ = daemon.kill();

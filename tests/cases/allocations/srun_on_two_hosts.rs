@@ -9,7 +9,7 @@ use weft_tests::{Ended, build, check_sessions_beside, processes_of, run, scratch
 use super::slurm::Slurm;
 use super::{ENDS, LIMIT, program};
 
-/// What srun can be told that ranks speak.
+/// The protocols that srun can be told to use with ranks.
 fn ways(slurm: &Slurm) -> Vec<&'static str> {
     let _ = slurm;
     match Slurm::speaks_pmix() {
@@ -18,7 +18,7 @@ fn ways(slurm: &Slurm) -> Vec<&'static str> {
     }
 }
 
-/// srun, for so many ranks on each of both nodes.
+/// srun, with `each` ranks on each of both nodes.
 fn srun(slurm: &Slurm, way: &str, each: u32) -> Command {
     let mut start = slurm.command("srun");
     start.arg(format!("--mpi={way}"));
@@ -39,7 +39,8 @@ fn is_bad_end(ended: &Ended) -> bool {
     ended.code().is_some_and(|code| code != 0)
 }
 
-/// A rank that dies is named and the job ends, also when it is alone on its host and nobody talks to it.
+/// A rank that dies is named and the job ends, even if it is alone on its host and no rank communicates with
+/// it.
 #[test]
 fn ends_of_jobs() {
     let Some(slurm) = Slurm::on_two_hosts() else {
@@ -60,7 +61,7 @@ fn ends_of_jobs() {
             }
             let said = match end {
                 "well" => "job_ends: ok with".to_owned(),
-                // Of codes srun itself speaks.
+                // srun itself reports exit codes.
                 "code" => format!("task {last}"),
                 _ => format!("rank {last}"),
             };
@@ -70,7 +71,7 @@ fn ends_of_jobs() {
                 assert!(ended.err.contains(&format!("{said} on host n2")), "{of}");
             }
         }
-        // Rank 0 is missed as the others are; and whoever dies as soon as it can.
+        // Rank 0 is missed like the others, and so is a rank that dies as early as possible.
         for (end, rank, host) in [("unasked", 0, "n1"), ("at_once", 1, "n2")] {
             let mut start = srun(&slurm, way, 1);
             let ended = run(start.arg(program()).args([end, &rank.to_string()]), LIMIT);
@@ -81,7 +82,7 @@ fn ends_of_jobs() {
     }
 }
 
-/// A rank that uses sessions only tells those of the other host itself.
+/// A rank that only uses sessions informs the ranks of the other host itself.
 #[test]
 fn nobody_waits_for_a_rank_that_uses_sessions_only() {
     let Some(slurm) = Slurm::on_two_hosts() else {
@@ -95,7 +96,7 @@ fn nobody_waits_for_a_rank_that_uses_sessions_only() {
             ] {
                 let file = slurm.file(&format!("{way}-{what}{who}"));
                 let mut start = srun(&slurm, way, 2);
-                // Nodes may not be free yet of the job before, which srun says.
+                // The previous job may not have left the nodes yet, which srun would report.
                 start.arg("-Q").env("WHO", who);
                 let ended = run(start.arg(&program).arg(what).arg(&file), LIMIT);
                 check_sessions_beside(&ended, 4, &format!("{way}: {what}, rank {who}"));
@@ -104,7 +105,7 @@ fn nobody_waits_for_a_rank_that_uses_sessions_only() {
     }
 }
 
-/// By launchers of ours, one on each host, of which nothing is left.
+/// By launchers of ours, one on each host, which end as well.
 #[test]
 fn processes_that_start_others() {
     let Some(slurm) = Slurm::on_two_hosts() else {
@@ -130,7 +131,7 @@ fn processes_that_start_others() {
             assert_eq!(processes_of(&program), [0; 0], "{of}");
             let _ = std::fs::remove_file(&done);
         }
-        // On hosts that are named.
+        // On hosts that the program names.
         let program = copy_of("spawn_hosts");
         let mut start = srun(&slurm, way, 1);
         let ended = run(start.arg(&program).args(slurm.nodes()), LIMIT);
@@ -139,7 +140,7 @@ fn processes_that_start_others() {
     }
 }
 
-/// As the standard says who is connected (MPI 5.0, section 11.10.4).
+/// According to which processes the standard calls connected (MPI 5.0, section 11.10.4).
 #[test]
 fn who_dies_with_whom() {
     let Some(slurm) = Slurm::on_two_hosts() else {
@@ -164,7 +165,8 @@ fn who_dies_with_whom() {
     }
 }
 
-/// A deadlock is told once, on both hosts and on one of them, and ends the job; of the same ranks that go on nothing is said.
+/// A deadlock is reported once, whether it is on both hosts or on one of them, and ends the job; nothing is
+/// reported about the same ranks if they continue.
 #[test]
 fn deadlocks_are_told() {
     let Some(slurm) = Slurm::on_two_hosts() else {

@@ -8,7 +8,7 @@ use super::network::Network;
 use super::slurm::Slurm;
 use super::{LIMIT, open_mpi};
 
-/// Programs that start others, with what they are told, and as how many ranks.
+/// Programs that start others, with their argument and number of ranks.
 const STARTERS: [(&str, &str, u32); 4] = [
     ("spawn", "", 1),
     ("spawn", "", 2),
@@ -16,7 +16,8 @@ const STARTERS: [(&str, &str, u32); 4] = [
     ("ports", "", 2),
 ];
 
-/// Each of them passes under a launcher, started by what this answers for a number of ranks, and leaves nothing.
+/// Each of them passes under a launcher, and leaves no process. `start` returns the command for a number of
+/// ranks.
 fn others_are_started(of: &str, start: impl Fn(u32) -> Command) {
     for (name, argument, ranks) in STARTERS {
         let built = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
@@ -55,7 +56,8 @@ fn processes_that_start_others_under_srun_over_pmix() {
     });
 }
 
-/// As the standard says who is connected (MPI 5.0, section 11.10.4). How the ranks end, their own launcher says.
+/// According to which processes the standard calls connected (MPI 5.0, section 11.10.4). The launcher of the
+/// ranks reports how they end.
 #[test]
 fn who_dies_with_whom_under_prterun_and_the_launcher_of_open_mpi() {
     let Some(prefix) = open_mpi() else {
@@ -86,7 +88,7 @@ fn who_dies_with_whom_under_prterun_and_the_launcher_of_open_mpi() {
     }
 }
 
-/// It is PRRTE's launcher by another name, with variables of its own.
+/// It is PRRTE's launcher under another name, with variables of its own.
 #[test]
 fn processes_that_start_others_under_the_launcher_of_open_mpi() {
     let Some(prefix) = open_mpi() else {
@@ -117,7 +119,7 @@ fn processes_that_start_others_under_prterun() {
     });
 }
 
-/// On two hosts, two ranks on each; nothing is left.
+/// On two hosts, two ranks on each; no process is left.
 #[test]
 fn processes_that_start_others_on_two_hosts_under_prterun_and_the_launcher_of_open_mpi() {
     let Some(prefix) = open_mpi() else {
@@ -149,7 +151,7 @@ fn processes_that_start_others_on_two_hosts_under_prterun_and_the_launcher_of_op
     }
 }
 
-/// The networks that a variable chooses reach processes that are started later as well.
+/// The networks that a variable selects are also used for processes that are started later.
 #[test]
 fn processes_that_start_others_on_two_hosts_by_each_network() {
     let Some(prefix) = open_mpi() else {

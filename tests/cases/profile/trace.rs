@@ -1,4 +1,4 @@
-//! Trace: a timeline as `mpiexec --timeline` writes it, and what the format and Perfetto ask of it.
+//! Trace: a timeline that `mpiexec --timeline` writes, and the requirements of the format and of Perfetto.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,17 +23,17 @@ impl Trace {
         all.iter().filter(|event| event["ph"] == phase).collect()
     }
 
-    /// How many events had no room.
+    /// How many events did not fit.
     pub fn dropped_events(&self) -> Option<u64> {
         self.0["otherData"]["dropped_events"].as_u64()
     }
 
-    /// Checks what the format asks for; answers how many messages there are between each two ranks.
+    /// Checks the requirements of the format; returns how many messages there are between each two ranks.
     pub fn check(&self) -> BTreeMap<(u64, u64), usize> {
         for event in self.events("X") {
             let times = [&event["ts"], &event["dur"]].map(|time| time.as_f64().unwrap_or(-1.0));
             assert!(times.iter().all(|time| *time >= 0.0), "{event}");
-            // To Perfetto the process and the thread with number 0 are the idle ones.
+            // For Perfetto, the process and the thread with number 0 are the idle ones.
             let numbers = [&event["pid"], &event["tid"]].map(|number| number.as_u64().unwrap_or(0));
             assert!(
                 numbers.iter().all(|number| *number > 0) && event["name"].is_string(),
@@ -61,7 +61,8 @@ impl Trace {
             };
             assert_eq!((&start["ph"], &end["ph"]), (&"s".into(), &"f".into()));
             assert!(start["ts"].as_f64() <= end["ts"].as_f64(), "{start} {end}");
-            // Perfetto has an arrow lead from the slice that begins first: that must not be one in which the receiver waits.
+            // Perfetto draws an arrow from the slice that begins first: that must not be the one in which the
+            // receiver waits.
             let at = (
                 end["pid"].as_u64(),
                 end["tid"].as_u64(),
@@ -86,7 +87,8 @@ impl Trace {
         messages
     }
 
-    /// Checks that the slices of each track lie within each other or apart, as the format asks for; answers when the calls of each began and ended.
+    /// Checks that the slices of each track are nested or disjoint, as the format requires; returns when the
+    /// calls of each track began and ended.
     fn nested(&self) -> BTreeMap<Track, Vec<(i64, i64)>> {
         let mut tracks: BTreeMap<_, Vec<(i64, i64, &Value)>> = BTreeMap::new();
         for event in self.events("X") {
@@ -125,7 +127,7 @@ impl Trace {
     }
 }
 
-/// Nanoseconds, as Perfetto makes them of microseconds: it cuts off what is smaller.
+/// Nanoseconds, as Perfetto computes them from microseconds: it cuts off smaller fractions.
 fn nanoseconds(microseconds: &Value) -> i64 {
     (microseconds.as_f64().expect("a number") * 1000.0) as i64
 }
@@ -147,7 +149,7 @@ impl<'a> Calls<'a> {
         Self(tracks)
     }
 
-    /// The one that a point of a track lies in, as Perfetto looks for it.
+    /// The slice that contains a point of a track, as Perfetto searches for it.
     pub fn around(&self, point: &Value) -> &'a Value {
         let at = nanoseconds(&point["ts"]);
         let calls = &self.0[&track_of(point)];

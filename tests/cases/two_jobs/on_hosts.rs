@@ -9,7 +9,7 @@ use weft_tests::run;
 use super::network::Network;
 use super::{LIMIT, beside, both_pass, job, meeting_place, they_share};
 
-/// The same command on a host.
+/// The same command, run on a host.
 fn on(network: &Network, host: usize, command: &Command) -> Command {
     let mut there = network.on(host, &command.get_program().to_string_lossy());
     there.args(command.get_args());
@@ -47,7 +47,7 @@ fn a_job_on_two_hosts_and_one_on_a_third() {
     both_pass(narrow(&serve), wide(&ask), (2, 3));
 }
 
-/// Who has the name without its secret gets no answer, and whoever accepts goes on.
+/// A process that has the name without its secret gets no answer, and the accepting one continues.
 #[test]
 fn a_port_of_another_host_lets_in_who_proves_its_key() {
     let Some(network) = Network::new(2) else {
@@ -71,7 +71,7 @@ fn a_port_of_another_host_lets_in_who_proves_its_key() {
     ended.expect_success();
     assert!(ended.out.contains("nobody is found there"), "{ended:?}");
     assert!(!ended.out.contains(&other), "{ended:?}");
-    // The right name still leads there.
+    // The right name still works.
     let ask = job(&[], 1, &["ask", &file, "1"]);
     run(&mut on(&network, 1, &ask), LIMIT).expect_success();
     serve.join().expect("it has run").expect_success();
@@ -110,7 +110,7 @@ fn a_network_port_is_open_only_while_a_port_is() {
     ended.expect_success();
 }
 
-/// A socket in the file system goes across network namespaces, as one of the network would.
+/// A socket in the file system connects across network namespaces, like a network socket.
 #[test]
 fn processes_of_two_hosts_join_by_a_socket() {
     let Some(network) = Network::new(2) else {
@@ -122,7 +122,7 @@ fn processes_of_two_hosts_join_by_a_socket() {
     both_pass(serve, ask, (1, 1));
 }
 
-/// Its processes end, or its host is cut off.
+/// The processes of the other job end, or its host is cut off.
 #[test]
 fn a_job_learns_that_one_on_another_host_is_gone() {
     use std::io::Read;

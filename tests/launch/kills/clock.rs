@@ -1,4 +1,4 @@
-//! Time as a process of the job can see it.
+//! Time, as processes of the job experience it.
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 /// How long the sleeper sleeps.
 const STEP: Duration = Duration::from_millis(5);
 
-/// A clock that does not count the time by which this machine wakes sleepers too late: what is promised
-/// within a time is promised by processes that are given a processor when they want one. How much that
-/// was is said.
+/// A clock that leaves out the time by which this machine wakes sleepers too late: promises about time only
+/// hold for processes that get a processor when they need one. The clock also tells how much it has left out.
 pub struct Clock {
     start: Instant,
     late: Arc<Mutex<Duration>>,
@@ -17,7 +16,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Begins with nothing.
+    /// Starts at zero.
     pub fn start() -> Self {
         let late = Arc::new(Mutex::new(Duration::ZERO));
         let weak = Arc::downgrade(&late);
@@ -38,12 +37,12 @@ impl Clock {
         }
     }
 
-    /// How much was not counted so far.
+    /// The time that was left out so far.
     pub fn late(&self) -> Duration {
         *self.late.lock().expect("no panic")
     }
 
-    /// What it shows.
+    /// The time on this clock.
     pub fn now(&self) -> Duration {
         self.start.elapsed().saturating_sub(self.late())
     }

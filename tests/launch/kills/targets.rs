@@ -5,7 +5,7 @@ use std::fs;
 use crate::harness::{Member, Running};
 use crate::network::Network;
 
-/// What a process of a job is there for.
+/// The purpose of a process of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// The process that the user sees: our `mpiexec`, or that of MPICH.
@@ -14,30 +14,30 @@ pub enum Kind {
     Head,
     /// The ssh that carries an agent, by its destination.
     Carrier,
-    /// What the secure shell server has started for it.
+    /// The process that the secure shell server has started for it.
     Session,
     /// The first of the two processes of `weft agent` or `weft join`.
     Guard,
     /// The second one, which starts the ranks.
     Agent,
-    /// That of Hydra.
+    /// The proxy of Hydra.
     Proxy,
-    /// What an agent or proxy has started.
+    /// A process that an agent or proxy has started.
     Rank,
-    /// What a rank has started.
+    /// A process that a rank has started.
     Below,
     /// A process on its way to becoming one of the others.
     Other,
 }
 
-/// A process to be killed.
+/// A process to kill.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Target {
     pub kind: Kind,
     pub host: usize,
 }
 
-/// A process of a job.
+/// A process of a job that exists.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub kind: Kind,
@@ -59,7 +59,7 @@ pub fn on_hosts(kinds: &[Kind], hosts: usize) -> Vec<Target> {
 }
 
 impl Target {
-    /// Its process, if it is there.
+    /// Its process, if it exists.
     pub fn find(&self, all: &[Found]) -> Option<u32> {
         let it = |found: &&Found| found.kind == self.kind && found.host == self.host;
         all.iter().find(it).map(|found| found.member.id)
@@ -87,7 +87,7 @@ pub fn members(running: &Running, network: &Network) -> Vec<Found> {
         let words = &lines[at];
         let word = |number: usize| words.get(number).map_or("", String::as_str);
         let parent = above(at);
-        // Not yet become another program than its parent.
+        // It still is the same program as its parent.
         let same = |at: usize| parent.is_some_and(|parent| lines[parent] == lines[at]);
         let launcher = |at: usize| {
             let line = &lines[at];
@@ -120,7 +120,8 @@ pub fn members(running: &Running, network: &Network) -> Vec<Found> {
         } else if word(0) == "ip" || word(0).is_empty() {
             Kind::Other
         } else {
-            // Under Hydra, what initialises MPI; of ours, what the agent sees.
+            // Under Hydra, ranks are the programs that initialise MPI; with our launcher, the processes that
+            // the agent knows.
             let proxy = |parent: usize| {
                 let first = lines[parent].first();
                 first.is_some_and(|word| word.ends_with("hydra_pmi_proxy"))
@@ -141,7 +142,7 @@ pub fn members(running: &Running, network: &Network) -> Vec<Found> {
         let member = member.clone();
         all.push(Found { kind, host, member });
     }
-    // The mark passes through a secure shell, but not to its server.
+    // The mark passes through a secure shell, but its server does not have it.
     let guards = all.iter().filter(|found| found.kind == Kind::Guard);
     let sessions: Vec<Found> = guards
         .filter(|guard| {

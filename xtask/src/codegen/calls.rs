@@ -1,4 +1,4 @@
-//! Functions that are implemented: those that `crates/abi/src/calls/` has a function for.
+//! Functions that are implemented: those for which `crates/abi/src/calls/` has a function.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use super::table::{Function, Tables};
 pub struct Calls(BTreeSet<(String, String)>);
 
 impl Calls {
-    /// Looks through `folder/<group>.rs` and `folder/<group>/*.rs` for public functions.
+    /// Searches `folder/<group>.rs` and `folder/<group>/*.rs` for public functions.
     pub fn find(folder: &Path) -> Result<Self> {
         let mut found = BTreeSet::new();
         if !folder.exists() {
@@ -41,14 +41,14 @@ impl Calls {
         Ok(Self(found))
     }
 
-    /// Whether a function of a group is implemented. One that returns no error code cannot report that
-    /// it is not: it must be there to compile.
+    /// Whether a function of a group is implemented. One that returns no error code cannot report that it is
+    /// missing: without it the code does not compile.
     pub fn has(&self, group: &str, function: &Function) -> bool {
         let home = function.call_group(group).to_owned();
         function.returns.is_some() || self.0.contains(&(home, function.call()))
     }
 
-    /// Every public function of a group must be a function of the standard: a typing error would
+    /// Every public function of a group must be a function of the standard: otherwise, a typing error would
     /// silently leave the call unimplemented.
     pub fn check(&self, tables: &Tables) -> Result<()> {
         for (group, name) in &self.0 {

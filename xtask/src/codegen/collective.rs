@@ -1,13 +1,13 @@
-//! Collectives: three functions that one row of the tables stands for.
+//! Collectives: three functions for one row of the tables.
 //!
 //! ```text
 //!   row MPI_Gather ──► MPI_Gather         calls::coll::run       runs the schedule
-//!                      MPI_Igather        calls::coll::begin     begins it, answers a request
-//!                      MPI_Gather_init    calls::coll::prepare   keeps it, answers a persistent request
+//!                      MPI_Igather        calls::coll::begin     begins it, returns a request
+//!                      MPI_Gather_init    calls::coll::prepare   keeps it, returns a persistent request
 //! ```
 //!
 //! All three check the same arguments, and let one hand-written function build the schedule,
-//! `calls::coll::gather`. What differs is below.
+//! `calls::coll::gather`. The differences are above on the right.
 
 use anyhow::{Result, ensure};
 
@@ -21,7 +21,7 @@ pub enum Completion {
     Persistent,
 }
 
-/// What a function that is a form of a collective has in common with the other forms.
+/// The form of a collective that a function is, and what the forms have in common.
 #[derive(Clone)]
 pub struct Collective {
     /// The form that this function is.
@@ -30,11 +30,11 @@ pub struct Collective {
     pub group: String,
     /// The name of that function.
     pub call: String,
-    /// How many of the parameters it is given: those of the blocking form.
+    /// How many of the parameters it receives: those of the blocking form.
     pub parameters: usize,
 }
 
-/// The groups that the further forms of a table's collectives belong to.
+/// The groups to which the other forms of a table's collectives belong.
 pub struct Groups<'a> {
     pub blocking: &'a str,
     pub nonblocking: &'a str,
@@ -56,7 +56,7 @@ impl Completion {
         }
     }
 
-    /// The parameters behind those of the blocking form.
+    /// The parameters after those of the blocking form.
     fn parameters(self) -> Vec<Parameter> {
         let request = Parameter::new("MPI_Request *request", "REQUEST", "out");
         match self {
@@ -87,7 +87,7 @@ pub fn forms(row: &Function, groups: &Groups) -> Result<Vec<(String, Function)>>
         let mut function = row.clone();
         function.name = completion.name(stem);
         function.parameters.extend(completion.parameters());
-        // What only begins need not be short.
+        // A call that only begins the operation has no short way.
         function.at_once &= completion == Completion::Blocking;
         function.form_of = Some(Collective {
             completion,

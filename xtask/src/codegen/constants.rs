@@ -1,4 +1,4 @@
-//! Constants as Rust.
+//! Constants in Rust.
 
 use std::fmt::Write;
 

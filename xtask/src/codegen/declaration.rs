@@ -1,11 +1,11 @@
-//! Declaration of a parameter in C, taken apart: `const int ranges[][3]`.
+//! Declaration of a parameter in C, split into its parts: `const int ranges[][3]`.
 
 use anyhow::{Context, Result};
 
 /// The parts of a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// What is pointed to may not be written.
+    /// The pointer does not allow writing.
     pub constant: bool,
     /// The type without `const`, stars and brackets.
     pub base: String,
@@ -20,7 +20,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// Takes a declaration apart.
+    /// Splits a declaration into its parts.
     pub fn parse(text: &str) -> Result<Self> {
         let (head, brackets) = text
             .split_once('[')
@@ -86,11 +86,11 @@ impl Declaration {
         };
         let mutability = if self.constant { "*const " } else { "*mut " };
         let pointers = self.stars + usize::from(self.array);
-        // `const` speaks of the innermost element; outer pointers are read only by us anyway.
+        // `const` applies to the innermost element; the library only reads the outer pointers anyway.
         format!("{}{element}", mutability.repeat(pointers))
     }
 
-    /// The declaration in C, tidy.
+    /// The declaration in C, normalized.
     pub fn in_c(&self) -> String {
         let constant = if self.constant { "const " } else { "" };
         let stars = "*".repeat(self.stars);

@@ -1,4 +1,4 @@
-//! Entry points as Rust, one file for each group.
+//! Entry points in Rust, one file for each group.
 
 use std::fmt::Write;
 
@@ -90,8 +90,8 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
     Ok(out)
 }
 
-/// The body of a function that tries a short way first, and before it the function by which the call goes on, so that the short way
-/// need not save the registers that only that uses.
+/// The body of a function that tries a short way first, and the function by which the call goes on otherwise. That is a function of its own,
+/// so that the short way need not save registers that only the whole call uses.
 fn at_once_first(
     function: &Function,
     declarations: &[Declaration],
@@ -99,7 +99,7 @@ fn at_once_first(
     (name, whole): (&str, &str),
 ) -> (String, String) {
     let names: Vec<&str> = declarations.iter().map(|one| one.name.as_str()).collect();
-    // Counts have 64 bits there.
+    // The short ways take counts of 64 bits.
     let arguments: Vec<String> = names
         .iter()
         .map(|&name| match name {
@@ -148,7 +148,7 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
     out.push_str(
         "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).\nunsafe {\n",
     );
-    // The first check is of the object: without it there are no others who could be told.
+    // The first check is that of the object: if it fails, there are no other ranks that could be informed.
     let object = function
         .parameters
         .first()
@@ -192,7 +192,7 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
     Ok(format!("{before}let code = {out}}});\n{after}code\n"))
 }
 
-/// Kinds of objects that a program makes, and frees.
+/// Kinds of objects that a program makes and frees.
 const OBJECTS: [&str; 9] = [
     "COMMUNICATOR",
     "GROUP",
@@ -205,7 +205,7 @@ const OBJECTS: [&str; 9] = [
     "MESSAGE",
 ];
 
-/// Ends of the names of calls whose result is not the program's to be freed.
+/// Endings of the names of calls whose result the program must not free.
 const LENT: [&str; 7] = [
     "_get_parent",
     "_get_errhandler",
@@ -216,7 +216,7 @@ const LENT: [&str; 7] = [
     "_f90_real",
 ];
 
-/// The parameter at whose address a call stores the handle of an object that it has made.
+/// The parameter that is the address at which a call stores the handle of a new object.
 fn made(function: &Function) -> Option<String> {
     let name = function.call();
     if LENT.iter().any(|end| name.ends_with(end)) {
@@ -231,12 +231,12 @@ fn made(function: &Function) -> Option<String> {
     })
 }
 
-/// Whose error handler an error goes to.
+/// The object whose error handler is called for an error.
 fn scope(group: &str, function: &Function) -> String {
     if group == "tool" {
         return "Scope::Tool".to_owned();
     }
-    // The errors of calls that have no file yet are those of files, too (MPI 5.0, section 14.7).
+    // Errors of calls that have no file yet also count as errors of files (MPI 5.0, section 14.7).
     let has_file = |function: &Function| {
         let mut parameters = function.parameters.iter();
         parameters.any(|one| one.kind == "FILE" && one.direction != "out")

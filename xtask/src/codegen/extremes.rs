@@ -1,9 +1,9 @@
-//! Calls with extremes, `tests/programs/extremes_calls.h`: a call of every function of the C binding, for the test that gives
-//! each argument its extremes in turn (`tests/programs/extremes.c`).
+//! Calls with extremes, `tests/programs/extremes_calls.h`: a call of every function of the C binding, for the test that
+//! passes the extremes of each argument in turn (`tests/programs/extremes.c`).
 //!
-//! A parameter becomes a call of a `take_…` function of `tests/programs/extremes.h`, by its declaration
-//! and its kind: it answers a value that the call may have, or an extreme of that kind when it is this
-//! parameter's turn.
+//! A parameter becomes a call of a `take_…` function of `tests/programs/extremes.h`, according to its
+//! declaration and its kind: the function returns a permitted value, or an extreme of that kind when it is
+//! the turn of this parameter.
 
 use std::fmt::Write;
 
@@ -64,7 +64,7 @@ fn call(function: &Function, form: Form) -> String {
     let mut arguments = Vec::new();
     for (place, (parameter, declaration)) in declarations(function, form).enumerate() {
         let kind = if declaration.is_callback() {
-            // A parameter of a type of function is the address of one.
+            // A parameter of a function type is the address of a function.
             format!("{} *", declaration.base)
         } else if declaration.by_value() {
             format!("{} ", declaration.base)
@@ -148,7 +148,7 @@ fn value(
     }
     let deep = declaration.stars + usize::from(declaration.array) > 1;
     if deep {
-        // Texts must be there: how many a list has is said by its end, or by another argument.
+        // Texts must not be missing: their number follows from the end of the list or from another argument.
         return match kind {
             "STRING_ARRAY" if declaration.name == "argv" => format!("take_words(c, {place})"),
             "STRING_ARRAY" => format!("take_texts(c, {place})"),
@@ -183,8 +183,8 @@ fn value(
     }
 }
 
-/// The largest length of a list. Calls look at each request of a list several times, and memory that is
-/// written has to be found: both take long for 2^31, and say no more of them than of a few million.
+/// The largest length of a list. Calls read each request of a list several times, and memory that is written
+/// has to be allocated: both take long for 2^31 elements, which test no more than a few million.
 fn longest(function: &Function) -> &'static str {
     let slow = function.parameters.iter().any(|parameter| {
         let list = parameter.widest().is_some_and(|one| one.array);
@@ -193,7 +193,7 @@ fn longest(function: &Function) -> &'static str {
     if slow { "1 << 26" } else { "INT_MAX" }
 }
 
-/// Whether a call with a peer that is there waits for it.
+/// Whether a call waits for its peer if that exists.
 fn may_wait(name: &str) -> bool {
     [
         "MPI_Send",
@@ -227,7 +227,7 @@ fn family(kind: &str) -> &'static str {
     }
 }
 
-/// A value that the call may have, as a C expression.
+/// A value that the parameter may have, as a C expression.
 fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaration) -> String {
     let (kind, name) = (parameter.kind.as_str(), declaration.name.as_str());
     let call = function.name.as_str();
@@ -235,7 +235,7 @@ fn ordinary(function: &Function, parameter: &Parameter, declaration: &Declaratio
         "COMMUNICATOR" => communicator(call, parameter),
         "DATATYPE" if call == "MPI_Type_free" => "fresh_datatype()",
         "DATATYPE" if call.starts_with("MPI_Type_get_") && !declaration.array => "vector",
-        // Small, so that the largest `int` count of it is copied soon.
+        // Small, so that the largest `int` count of it is copied quickly.
         "DATATYPE" => "MPI_INT8_T",
         "GROUP" if parameter.direction == "inout" => "fresh_group()",
         "GROUP" => "group",

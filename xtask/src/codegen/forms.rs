@@ -1,19 +1,20 @@
-//! Bodies of entry points: how each parameter reaches the hand-written function, one rule for each kind.
+//! Bodies of entry points: how each parameter is passed to the hand-written function, with one rule for each
+//! kind.
 //!
-//! A rule is a line of Rust that checks and decodes, and the expression handed on. A buffer with its
-//! count and datatype is handed on as one argument. Those of a collective are significant at some ranks
-//! only, so that they are handed on as they came, to be checked there; a list of blocks with its counts
-//! and displacements likewise.
+//! A rule is a line of Rust that checks and decodes, and the expression that is passed on. A buffer with its
+//! count and datatype is passed on as one argument. The buffers of a collective are significant only at some
+//! ranks, so they are passed on unchecked and checked later; so is a list of blocks with its counts and
+//! displacements.
 
 use anyhow::{Result, bail};
 
 use super::declaration::Declaration;
 use super::table::{Form, Function, Parameter};
 
-/// Groups whose calls are told the form, because the standard makes it visible later.
+/// Groups whose calls receive the form, because the standard makes it visible later.
 const TOLD: [&str; 2] = ["datatype", "op"];
 
-/// Groups whose calls check their buffers themselves: they take elements as they lie in memory.
+/// Groups whose calls check their buffers themselves: they accept elements as they are in memory.
 const LAZY: [&str; 2] = ["op", "file"];
 
 /// What an entry point does before it calls.
@@ -33,10 +34,10 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
     let lazy = function.form_of.is_some()
         || LAZY.contains(&group)
         || function.call().ends_with("pack_external")
-        // Its origin is not looked at for one operation.
+        // One operation ignores its origin.
         || function.call().ends_with("get_accumulate");
     let handed_on = function.call_parameters().len();
-    // Communicators first: ranks and roots are checked against them.
+    // Communicators come first, because ranks and roots are checked against them.
     for parameter in parameters
         .iter()
         .filter(|parameter| is_communicator(parameter))
@@ -125,7 +126,7 @@ pub fn body(group: &str, function: &Function, form: Form) -> Result<Body> {
 }
 
 impl Body {
-    /// `peer`: whom the data go to or come from, if it is a process.
+    /// `peer`: the process to or from which the data go, if there is one.
     fn buffer(
         &mut self,
         [buffer, count, datatype]: &[String; 3],
@@ -170,12 +171,12 @@ impl Body {
     }
 }
 
-/// A buffer of blocks and what says where they are: counts, displacements, and one datatype or one for
+/// A buffer of blocks and the arguments with their places: counts, displacements, and one datatype or one for
 /// each block.
 struct Blocks {
     names: [String; 4],
     constant: bool,
-    /// The type that takes the four.
+    /// The type that combines the four.
     argument: &'static str,
 }
 
@@ -206,7 +207,7 @@ impl Blocks {
     }
 }
 
-/// The address of a buffer as the arguments have it.
+/// The address of a buffer in the form of the arguments.
 fn pointer(name: &str, constant: bool) -> String {
     if constant {
         format!("{name}.cast_mut()")
@@ -239,8 +240,8 @@ pub fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
     fits.then(|| Some([name(buffer)?, name(count)?, name(datatype)?]))?
 }
 
-/// The process of the first parameters that is sent to or received from, as an expression. A message of a matched
-/// probe comes from one, too.
+/// The process to which a call sends or from which it receives, found among the first parameters, as an
+/// expression. A message of a matched probe also has one.
 fn peer(parameters: &[Parameter]) -> Option<String> {
     if let Some(message) = parameters.first().filter(|first| first.kind == "MESSAGE") {
         let name = message.widest()?.name;
@@ -284,7 +285,7 @@ fn rule(
         return Ok(plain());
     }
     if group == "tool" {
-        // Handles and indices are the calls' own to look at; addresses may be null.
+        // The calls check handles and indices themselves; addresses may be null.
         return Ok(if declaration.by_value() {
             plain()
         } else {
@@ -379,7 +380,7 @@ fn rule(
             ("char", _) if parameter.check.as_deref() == Some("optional") => plain(),
             ("char", "in") => by("text"),
             ("char", _) => by("text_out"),
-            // What an attribute points to: the address itself on the way in, where to store it on the way out.
+            // The value of an attribute: the address itself as input, the place to store it as output.
             ("void", _) => plain(),
             ("MPI_Status", "in") => by("status"),
             (_, "in") if declaration.constant => by("reference"),
@@ -397,7 +398,7 @@ fn rule(
     )
 }
 
-/// Whether an array of the function is as long as this parameter says.
+/// Whether this parameter is the length of an array of the function.
 fn is_length(function: &Function, name: &str) -> bool {
     function
         .parameters

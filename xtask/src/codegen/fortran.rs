@@ -1,4 +1,5 @@
-//! Fortran's bindings: entry points that turn what Fortran passes into calls of the C binding, `mpif.h`, and the modules.
+//! Fortran's bindings: entry points that turn the arguments of Fortran into calls of the C binding, `mpif.h`,
+//! and the modules.
 //!
 //! ```text
 //!   tables/fortran.toml ─┬─entries────► crates/abi-fortran/src/generated/<group>.rs, c.rs, constants.rs
@@ -7,7 +8,8 @@
 //!                        └─modules────► crates/abi-fortran/modules/mpi.f90, mpi_f08.f90
 //! ```
 //!
-//! What a parameter is to Fortran is said once, by [`dummy`]; the entry points and both modules follow from it.
+//! The form of a parameter in Fortran is defined once, in [`dummy`]; the entry points and both modules follow
+//! from it.
 
 mod constants;
 mod dummy;
@@ -31,15 +33,15 @@ use dummy::{Binding, Dummy};
 pub struct Fortran {
     groups_not_there: BTreeMap<String, String>,
     old: BTreeMap<String, String>,
-    /// Names that were removed, and those of today.
+    /// Removed names, and their present names.
     renamed: BTreeMap<String, String>,
     by_hand: BTreeMap<String, String>,
-    /// A parameter that is given a text, and the constant that bounds it.
+    /// A parameter that receives a text, and the constant that limits its length.
     texts: BTreeMap<String, String>,
 }
 
 impl Fortran {
-    /// Reads the table and checks that it names what the others have.
+    /// Reads the table and checks that the names in it exist in the other tables.
     pub fn load(path: &Path, tables: &Tables) -> Result<Self> {
         let text =
             fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -64,7 +66,7 @@ impl Fortran {
         Ok(read)
     }
 
-    /// Why there is no procedure for the functions of a group.
+    /// The reason why there is no procedure for the functions of a group.
     pub fn reason_not_there(&self, group: &str) -> Option<&str> {
         self.groups_not_there.get(group).map(String::as_str)
     }
@@ -82,7 +84,7 @@ impl Fortran {
         }
     }
 
-    /// What the page of coverage says of a function.
+    /// The state of a function on the page of coverage.
     pub fn state(&self, group: &str, function: &Function) -> &'static str {
         match (
             self.reason_not_there(group),
@@ -94,7 +96,7 @@ impl Fortran {
         }
     }
 
-    /// The reasons, for the page of coverage.
+    /// The reasons for missing groups, for the page of coverage.
     pub fn reasons(&self) -> impl Iterator<Item = (&str, &str)> {
         let groups = self.groups_not_there.iter();
         groups.map(|(name, reason)| (name.as_str(), reason.as_str()))
@@ -104,11 +106,12 @@ impl Fortran {
 /// How the large form of a function is called from module `mpi_f08`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Large {
-    /// By the name of the small form: the kinds of the arguments tell which is meant.
+    /// By the name of the small form: the kinds of the arguments decide which form it is.
     Generic,
-    /// By its own name, as in C: they differ in what a procedure that is passed is given.
+    /// By its own name, as in C: the forms differ in the arguments of a procedure that is passed.
     Named,
-    /// Not at all: its arguments are those of the small form, for addresses and counts are of one kind.
+    /// Not at all: its arguments are those of the small form, because addresses and counts have the same
+    /// kind.
     Same,
 }
 
@@ -140,7 +143,7 @@ fn dummies(function: &Function, form: Form, binding: Binding) -> Vec<Dummy> {
     .collect()
 }
 
-/// What a function answers in Fortran; `None` for a subroutine.
+/// The type that a function returns in Fortran; `None` for a subroutine.
 fn result(function: &Function) -> Option<&'static str> {
     match function.returns_in_c() {
         "double" => Some("double precision"),
@@ -149,12 +152,13 @@ fn result(function: &Function) -> Option<&'static str> {
     }
 }
 
-/// Whether a procedure has an argument for the error code: those that answer something have none, and one that cannot fail.
+/// Whether a procedure has an argument for the error code: functions that return a value have none, nor has
+/// one that cannot fail.
 fn fails(function: &Function) -> bool {
     result(function).is_none() && function.name != "MPI_Pcontrol"
 }
 
-/// Paths below `crates/abi-fortran` and texts; those in Rust are to be formatted.
+/// Paths below `crates/abi-fortran` and texts; those in Rust still have to be formatted.
 pub fn files(
     fortran: &Fortran,
     tables: &Tables,

@@ -79,7 +79,7 @@ pub fn text(tables: &Tables) -> String {
             .map(|(name, error)| (name.as_str(), error.value)),
     );
     out.push_str("};\n");
-    // Programs ask by the preprocessor whether there is an extension.
+    // With these, programs test in the preprocessor whether there is an extension.
     for (name, _) in tables
         .errors
         .iter()
@@ -120,7 +120,8 @@ pub fn text(tables: &Tables) -> String {
     out
 }
 
-/// Handles of C and integers of Fortran: in the header, upon the functions that the library has for all languages.
+/// Handles of C and integers of Fortran: defined in the header by the functions that the library has for all
+/// languages.
 fn conversions(out: &mut String) {
     out.push_str("\n/* Handles of Fortran, which are integers. */\ntypedef int MPI_Fint;\n");
     for handle in HANDLES {

@@ -1,4 +1,5 @@
-//! The ABI of MPICH as Rust: entry points that translate to the standard ABI, and the constants that they need.
+//! The ABI of MPICH in Rust: entry points that translate to the standard ABI, and the constants that they
+//! need.
 //!
 //! ```text
 //!   tables/mpich.toml ─┬─values──────► crates/abi-mpich/src/generated/numbers.rs, handles.rs
@@ -29,12 +30,12 @@ pub struct Mpich {
     by_hand: BTreeMap<String, String>,
     texts: BTreeMap<String, Text>,
     numbers: BTreeMap<String, Numbers>,
-    /// Datatypes beyond the standard that programs of MPICH give.
+    /// Datatypes outside the standard that programs of MPICH pass.
     extensions: BTreeMap<String, Extension>,
     values: BTreeMap<String, i64>,
 }
 
-/// A datatype of MPICH's own that one of the standard stands for.
+/// A datatype of MPICH's own, for which one of the standard is used.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Extension {
@@ -42,7 +43,7 @@ struct Extension {
     stands_for: String,
 }
 
-/// A text for which a program of MPICH has less room.
+/// A text for which a program of MPICH has a shorter buffer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -51,7 +52,7 @@ struct Text {
     room: String,
 }
 
-/// Numbers with a meaning.
+/// Numbers that are constants.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Numbers {
@@ -62,18 +63,18 @@ struct Numbers {
     /// Whether a number is a sum of the constants.
     #[serde(default)]
     set: bool,
-    /// Whether numbers that are none of the constants stay as they are.
+    /// Whether numbers other than the constants are unchanged.
     #[serde(default)]
     others: bool,
 }
 
 impl Mpich {
-    /// Constants as MPICH has them.
+    /// The constants of MPICH.
     pub fn values(&self) -> &BTreeMap<String, i64> {
         &self.values
     }
 
-    /// Reads the table and checks that it names what the others have.
+    /// Reads the table and checks that the names in it exist in the other tables.
     pub fn load(path: &Path, tables: &Tables) -> Result<Self> {
         let text =
             fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -162,7 +163,7 @@ pub fn files(mpich: &Mpich, tables: &Tables) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// All functions of the standard ABI that are called, in the order of their addresses.
+/// All functions of the standard ABI that are called, in the order in which their addresses are stored.
 fn names(tables: &Tables) -> String {
     let mut names: Vec<String> = Vec::new();
     for (_, function) in tables.functions() {
@@ -253,7 +254,7 @@ fn tables_room(constant: &str) -> String {
     format!("number::{}", values::standard_name(constant))
 }
 
-/// Whether a declaration is an array of numbers or handles whose length the program says.
+/// Whether a declaration is an array of numbers or handles whose length the program passes.
 fn has_length(declaration: &Declaration) -> bool {
     declaration.array && declaration.inner.is_none()
 }

@@ -1,4 +1,5 @@
-//! Calls that a profile is made of: for each entry point what it does to messages, and which of its arguments say so.
+//! Calls that a profile records: for each entry point, what it does with messages, and which of its arguments
+//! describe them.
 
 use std::fmt::Write;
 
@@ -6,7 +7,7 @@ use super::NOTICE;
 use super::calls::Calls;
 use super::table::{Form, Function, Tables};
 
-/// Groups whose calls are none that a program spends time in: tools, constants of the ABI, what converts handles.
+/// Groups with calls in which a program spends no time: tools, constants of the ABI, conversions of handles.
 const LEFT_OUT: [&str; 4] = ["tool", "abi", "convert", "misc"];
 
 /// The tables of calls.
@@ -44,7 +45,7 @@ pub fn file(tables: &Tables, calls: &Calls) -> String {
     )
 }
 
-/// What a call does to messages.
+/// What a call does with messages.
 fn kind(group: &str, function: &Function) -> &'static str {
     let name = function.name.as_str();
     match name {
@@ -86,7 +87,7 @@ fn row(group: &str, function: &Function, form: Form) -> String {
             )
         })
     };
-    // Where each rank gives what it receives, the other count need not be set.
+    // If each rank passes the count of what it receives, the other count need not be set.
     let receives = function.name.to_lowercase().contains("scatter");
     let count = find(&|kind, name, by_value, _| {
         kind.contains("XFER_NUM_ELEM") && by_value && (!receives || name.starts_with("recv"))

@@ -1,4 +1,4 @@
-//! Tables as values.
+//! Tables, read into values.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use super::declaration::Declaration;
 
 /// All tables.
 pub struct Tables {
-    /// Groups of functions by name of the group.
+    /// Functions by the name of their group.
     pub groups: BTreeMap<String, Vec<Function>>,
     pub families: Vec<Family>,
     /// In the order of their handles.
@@ -30,10 +30,10 @@ pub struct Tables {
 #[serde(deny_unknown_fields)]
 pub struct Function {
     pub name: String,
-    /// Whether the row stands for the three forms of a collective.
+    /// Whether the row defines the three forms of a collective.
     #[serde(default)]
     collective: bool,
-    /// Which of these forms this function is. Not a column: the row is expanded when it is loaded.
+    /// Which of these forms this function is. This is not a column: the row is expanded when it is loaded.
     #[serde(skip)]
     pub form_of: Option<Collective>,
     #[serde(default)]
@@ -41,13 +41,14 @@ pub struct Function {
     pub returns: Option<String>,
     #[serde(default)]
     pub anytime: bool,
-    /// Whether there is a short way for what ends at once, to be tried first.
+    /// Whether there is a short way for calls that complete at once, which is tried first.
     #[serde(default)]
     pub at_once: bool,
-    /// Whether there is another such way, for which registers are saved.
+    /// Whether there is another such way, which needs saved registers.
     #[serde(default)]
     pub at_once_long: bool,
-    /// What tells the other ranks of a wrong argument of this one, where all take part before anything else is known.
+    /// The function that informs the other ranks of a wrong argument on this one, for calls in which all take
+    /// part before anything else is known.
     pub refused: Option<String>,
     pub note: Option<String>,
     #[serde(default)]
@@ -94,7 +95,7 @@ pub struct ErrorClass {
     pub sentence: String,
 }
 
-/// A type of function that users write.
+/// A type of function that programs define.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Callback {
@@ -114,7 +115,7 @@ pub enum Form {
 }
 
 impl Tables {
-    /// Reads all of them.
+    /// Reads all tables.
     pub fn load(folder: &Path) -> Result<Self> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -204,7 +205,8 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 impl Function {
-    /// Whether it gives the program an address of memory. Fortran has that as an integer or as `type(c_ptr)`.
+    /// Whether it returns an address of memory to the program. In Fortran that is an integer or a
+    /// `type(c_ptr)`.
     pub fn gives_an_address(&self) -> bool {
         self.parameters.iter().any(|one| one.kind == "C_BUFFER")
     }
@@ -233,12 +235,12 @@ impl Function {
         Ok(())
     }
 
-    /// Whether it is no function of the standard.
+    /// Whether it is not a function of the standard.
     pub fn is_extension(&self) -> bool {
         self.name.starts_with("MPIX_")
     }
 
-    /// The functions that the row stands for, each with its group.
+    /// The functions that the row defines, each with its group.
     fn functions(&self, groups: &Groups) -> Result<Vec<(String, Self)>> {
         if self.collective {
             collective::forms(self, groups)
@@ -248,7 +250,7 @@ impl Function {
     }
 
     /// The name of the hand-written function: that in C without prefix, in lower case. The forms of a
-    /// collective have one together.
+    /// collective share one.
     pub fn call(&self) -> String {
         match &self.form_of {
             Some(form) => form.call.clone(),
@@ -264,7 +266,7 @@ impl Function {
         self.form_of.as_ref().map_or(group, |form| &form.group)
     }
 
-    /// The parameters that the hand-written function is given.
+    /// The parameters that the hand-written function receives.
     pub fn call_parameters(&self) -> &[Parameter] {
         match &self.form_of {
             Some(form) => &self.parameters[..form.parameters],
@@ -286,7 +288,7 @@ impl Function {
         }
     }
 
-    /// What it returns in C.
+    /// The type that it returns in C.
     pub fn returns_in_c(&self) -> &str {
         self.returns.as_deref().unwrap_or("int")
     }
@@ -312,7 +314,7 @@ impl Function {
 }
 
 impl Parameter {
-    /// A parameter that both forms have alike.
+    /// A parameter that is the same in both forms.
     pub fn new(c: &str, kind: &str, direction: &str) -> Self {
         Self {
             c: c.to_owned(),
@@ -333,8 +335,8 @@ impl Parameter {
         }
     }
 
-    /// The declaration in the header. Weights are addresses there, not arrays, which is the same type:
-    /// of an array compilers expect an element, and warn of `MPI_UNWEIGHTED`.
+    /// The declaration in the header. There, weights are addresses instead of arrays, which is the same type:
+    /// for an array, compilers expect an element, and warn about `MPI_UNWEIGHTED`.
     fn in_header(&self, form: Form) -> Option<String> {
         let text = self.text(form)?;
         let array = text.strip_suffix("[]").filter(|_| self.kind == "WEIGHT");
@@ -350,7 +352,7 @@ impl Parameter {
         Some(Declaration::parse(text).expect("checked when it was loaded"))
     }
 
-    /// The declaration in the large form, for what both forms share.
+    /// The declaration in the large form, for code that both forms share.
     pub fn widest(&self) -> Option<Declaration> {
         self.declaration(Form::Large)
     }

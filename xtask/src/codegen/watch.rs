@@ -1,5 +1,5 @@
-//! What an entry point does before and after its call for the checks of requests, buffers and sources, which
-//! `mpiexec --check` asks for.
+//! Statements of an entry point before and after its call for the checks of requests, buffers and sources,
+//! which `mpiexec --check` switches on.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub struct Watch {
     pub after: String,
 }
 
-/// Those of a function.
+/// The statements for a function.
 pub fn of(group: &str, function: &Function, name: &str) -> Watch {
     let mut watch = Watch::default();
     watch.source(group, function, name);
@@ -57,7 +57,7 @@ impl Watch {
         }
     }
 
-    /// Calls that may end or start requests.
+    /// Calls that may complete or start requests.
     fn requests(&mut self, function: &Function, name: &str) {
         let one = request(function, "inout", false).map(|request| (request, "1".to_owned()));
         let several = request(function, "inout", true).and_then(|request| {

@@ -1,8 +1,8 @@
 //! Wrong arguments, `tests/programs/wrong_calls.h`: for every function that is implemented, each parameter that has a
 //! wrong value of its own, with the error class that it must give (`tests/programs/wrong.c`).
 //!
-//! The rules go by the kind of a parameter, so that a function is tested from the moment when it is implemented. What
-//! differs from them is a row of [`RIGHT_ALL_THE_SAME`], with the reason.
+//! The rules depend on the kind of a parameter, so that a function is tested as soon as it is implemented. Exceptions
+//! are rows of [`RIGHT_ALL_THE_SAME`], each with its reason.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use super::table::{Form, Function, Parameter, Tables};
 /// Functions that are not called: see [`super::extremes`].
 const LEFT_OUT: [&str; 2] = ["MPI_Abort", "MPIX_Comm_revoke"];
 
-/// Function, parameter, and why a call with the wrong value is right, or wrong for another reason.
+/// Function, parameter, and why a call with the wrong value succeeds, or fails for another reason.
 const RIGHT_ALL_THE_SAME: [(&str, &str, &str); 7] = [
     ("MPI_Graph_create", "edges", "the graph has none"),
     ("MPI_Graph_map", "edges", "the graph has none"),
@@ -87,7 +87,7 @@ fn rows(out: &mut String, group: &str, function: &Function, form: Form) {
     }
 }
 
-/// The class of a handle that is none.
+/// The error class for a wrong handle.
 fn class_of_handle(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "COMMUNICATOR" => "MPI_ERR_COMM",
@@ -104,7 +104,7 @@ fn class_of_handle(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// The class of a number that is negative and no constant of the standard.
+/// The error class for a number that is negative and not a constant of the standard.
 fn class_of_number(parameter: &Parameter) -> Option<&'static str> {
     let kind = parameter.kind.as_str();
     Some(match (parameter.check.as_deref(), kind) {
@@ -123,7 +123,7 @@ fn class_of_number(parameter: &Parameter) -> Option<&'static str> {
     })
 }
 
-/// How a parameter can be wrong, and the class of each.
+/// The ways in which a parameter can be wrong, and the error class of each.
 fn ways(
     group: &str,
     function: &Function,
@@ -131,7 +131,7 @@ fn ways(
     declaration: &Declaration,
 ) -> Vec<(&'static str, &'static str)> {
     let (kind, direction) = (parameter.kind.as_str(), parameter.direction.as_str());
-    // Its codes are classes of their own, and most of its results may be null.
+    // The tool interface has its own error classes, and most of its results may be null.
     if group == "tool" || declaration.is_callback() || declaration.inner.is_some() {
         return Vec::new();
     }
@@ -144,7 +144,7 @@ fn ways(
         return ways;
     }
     if kind == "BUFFER" {
-        // It has elements, so it must be there.
+        // The buffer has elements, so it must not be missing.
         let counted = function
             .parameters
             .iter()
@@ -155,7 +155,7 @@ fn ways(
         return ways;
     }
     let optional = parameter.check.as_deref() == Some("optional");
-    // MPI_STATUS_IGNORE, MPI_ERRCODES_IGNORE, and the arguments of a program that has none.
+    // MPI_STATUS_IGNORE, MPI_ERRCODES_IGNORE, and a missing list of arguments for a program.
     let ignored =
         direction == "out" && (kind == "STATUS" || kind == "ERROR_CODE" && declaration.array);
     if ignored || kind == "ARGUMENT_COUNT" || optional {
@@ -179,7 +179,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// Functions without a wrong argument of their own, by name or by what it begins or ends with (`…`), and why.
+    /// Functions without a wrong argument of their own, by name or by its start or end (`…`), and why.
     const NOTHING_IS_WRONG: [(&str, &str); 18] = [
         ("MPI_T_…", "tests/programs/wrong_tools.c"),
         ("…_toint", "any handle has an integer, or 0"),
@@ -214,7 +214,7 @@ mod tests {
         })
     }
 
-    /// Every function of the binding has a call with a wrong argument, or stands above.
+    /// Every function of the binding has a call with a wrong argument, or is listed above.
     #[test]
     fn every_function_has_a_wrong_argument_or_a_reason() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,8 +1,8 @@
-//! Packages, tried with the tools that are here.
+//! Packages, tested with the tools that are installed.
 
 use super::*;
 
-/// What Environment Modules would do with the module file, where there is Tcl to ask.
+/// Runs the module file as Environment Modules would, if Tcl is installed.
 #[test]
 fn a_module_names_the_installation_that_it_lies_in() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -30,8 +30,8 @@ fn a_module_names_the_installation_that_it_lies_in() {
     }
 }
 
-/// Spack is not asked, as it cannot be had from a registry: its recipe stands where Spack 1.0 and later look for one, asks for the compiler
-/// that the workspace wants, and does what Spack is to do.
+/// Spack itself is not run, because it is not in any registry. Checked instead: its recipe is where Spack 1.0 and later look for one,
+/// requires the compiler that the workspace requires, and contains the steps that Spack has to execute.
 #[test]
 fn the_recipe_of_spack_does_what_spack_wants() {
     let root = root().expect("a workspace");
@@ -69,7 +69,7 @@ fn the_recipe_of_spack_does_what_spack_wants() {
     }
 }
 
-/// What the image is made of is in an installation.
+/// All files from which the image is made are in an installation.
 #[test]
 fn the_image_runs_what_is_installed() {
     let root = root().expect("a workspace");
@@ -85,7 +85,7 @@ fn the_image_runs_what_is_installed() {
     assert!(places.is_sorted(), "{image}");
 }
 
-/// An installation that was moved is found where it is, by pkg-config and CMake, if those are here.
+/// pkg-config and CMake, if they are installed, find an installation at its new place after it was moved.
 #[test]
 fn other_tools_find_an_installation_where_it_lies() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -129,7 +129,7 @@ fn other_tools_find_an_installation_where_it_lies() {
     }
 }
 
-/// Whatever --help shows has its line in the manual and its word in the completions.
+/// Every option that --help shows has its line in the manual and its word in the completions.
 #[test]
 fn pages_and_completions_have_all_options() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -160,7 +160,7 @@ fn pages_and_completions_have_all_options() {
     }
 }
 
-/// What bash offers for a line, the last word of which is begun.
+/// What bash offers for a line whose last word is incomplete.
 fn offered_by_bash(completions: &Path, words: &[&str]) -> Vec<String> {
     let script = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
                   case $1 in weft) _weft ;; *) _weft_$1 ;; esac; \
@@ -175,7 +175,7 @@ fn offered_by_bash(completions: &Path, words: &[&str]) -> Vec<String> {
     assert!(said.status.success(), "{said:?}");
     let said = String::from_utf8(said.stdout).expect("text");
     let mut offered: Vec<String> = said.lines().map(str::to_owned).collect();
-    // A folder is a file and, to bash, what may be a command: it is shown once.
+    // For bash a folder is a file and also a possible command, but it is shown once.
     offered.dedup();
     offered
 }

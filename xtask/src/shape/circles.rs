@@ -1,6 +1,6 @@
-//! Circles: files of a crate that all need each other. Nobody can read one of them alone.
+//! Circles: files of a crate that all need each other, so that none can be understood alone.
 //!
-//! A file needs another if it names an item of it by a path of the crate. Names that a module passes on
+//! A file needs another if it names an item of it by a path of the crate. Names that a module re-exports
 //! (`pub use`) lead to the file that has the item. A module that declares another does not need it for that.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub fn of(sources: &[Source]) -> Vec<Vec<String>> {
     let resolve = |path: &[String]| -> Option<usize> {
         let mut module = Module::new();
         let mut rest: Vec<String> = path.to_vec();
-        // Each step goes down or follows a name; a chain of names is never longer than this.
+        // Each step goes to a submodule or follows a name; no chain of names is longer than this.
         for _ in 0..32 {
             let Some(next) = rest.first().cloned() else {
                 break;
@@ -92,7 +92,7 @@ fn module_of(file: &Path) -> Module {
     module
 }
 
-/// Names that a module imports or passes on, and where they lead.
+/// Names that a module imports or re-exports, and the paths to which they lead.
 fn names_passed_on(module: &Module, file: &syn::File) -> BTreeMap<String, Module> {
     let mut names = BTreeMap::new();
     for item in &file.items {
@@ -186,7 +186,7 @@ impl<'ast> Visit<'ast> for Paths {
         }
     }
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // Passing on is not needing.
+        // A re-export is not a need.
         if is_test(&item.attrs) || !matches!(item.vis, syn::Visibility::Inherited) {
             return;
         }

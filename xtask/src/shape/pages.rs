@@ -1,6 +1,7 @@
-//! Module pages: the first words of a file, which say what it is. A page begins with the noun, not with a question.
+//! Module pages: the first words of a file, which name its subject. A page begins with the noun, not with a
+//! question.
 
-/// Words with which a page does not say what it is about.
+/// First words with which a page does not name its subject.
 const QUESTIONS: [&str; 14] = [
     "What", "Who", "Whose", "Where", "Whether", "When", "How", "Why", "Which", "From", "As",
     "Those", "Things", "Making",

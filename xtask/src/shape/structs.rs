@@ -1,6 +1,6 @@
-//! Types: how many fields they have, and how many of them other files see.
+//! Types: how many fields they have, and how many of these are visible to other files.
 //!
-//! Plain data is a type none of whose methods changes it: its fields may be seen, for there is no
+//! A type is plain data if none of its methods changes it: its fields may be visible, because there is no
 //! invariant to break.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use syn::visit::Visit;
 
 use crate::layers::is_test;
 
-/// A type of more fields than this is worth a look.
+/// A type with more fields than this is listed.
 pub const MANY: usize = 12;
 
 /// A struct with named fields.
@@ -18,7 +18,7 @@ pub struct Found {
     pub name: String,
     pub line: usize,
     pub fields: usize,
-    /// Fields that other files see.
+    /// Fields that are visible to other files.
     pub open: usize,
     /// Some method takes it by `&mut self`.
     pub changes_itself: bool,

@@ -1,5 +1,5 @@
-//! Words that are no good names, from `tables/words.toml`: where they stand in names that the crate itself
-//! gives (types, functions, fields, variants, modules).
+//! Words that are not good names, from `tables/words.toml`: where they occur in names that the crate itself
+//! defines (types, functions, fields, variants, modules).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::layers::is_test;
 /// A word, and what to use instead.
 #[derive(serde::Deserialize)]
 pub struct Words {
-    /// Names as a whole, or words of a name that is put together of several.
+    /// Names as a whole, or single words of a name that consists of several.
     instead: BTreeMap<String, Instead>,
 }
 
@@ -20,13 +20,13 @@ pub struct Words {
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Instead {
-    /// This, wherever the word stands.
+    /// This, in every room.
     Everywhere(String),
-    /// This, but in some rooms it is the word of the field.
+    /// This, except in rooms where the word is the technical term.
     But {
         /// What to use.
         r#use: String,
-        /// The rooms whose word it is.
+        /// The rooms where the word is the technical term.
         not_in: Vec<String>,
     },
 }
@@ -48,7 +48,7 @@ impl Words {
         toml::from_str(&text).context("tables/words.toml")
     }
 
-    /// Names of a file of this room that the table knows: line, name, what to use instead.
+    /// Names of a file of this room that the table lists: line, name, what to use instead.
     pub fn in_file(&self, room: &str, file: &syn::File) -> Vec<(usize, String, String)> {
         let mut names = Names::default();
         names.visit_file(file);
@@ -77,7 +77,7 @@ impl Words {
     }
 }
 
-/// The words of a name, lower case: of `leave_wheel` and of `LeaveWheel` alike.
+/// The words of a name, lower case: the same for `leave_wheel` and `LeaveWheel`.
 fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for c in name.chars() {

@@ -1,7 +1,7 @@
 //! Attributes: values are integers, callbacks are subroutines.
 //!
-//! C keeps an address for each attribute. A value that Fortran gives stands in a cell of its own, whose address is what C has
-//! (MPI 5.0, section 19.3.7: C gets the address of the integer, and Fortran gets an address of C as an integer).
+//! C keeps an address for each attribute. A value that Fortran sets is stored in a cell of its own, whose address is the
+//! value in C (MPI 5.0, section 19.3.7: C gets the address of the integer, and Fortran gets an address of C as an integer).
 
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
@@ -15,7 +15,7 @@ use crate::generated::c;
 use crate::generated::constants as k;
 use crate::logical;
 
-/// A subroutine of a program that is asked whether an attribute is copied.
+/// A subroutine of a program that decides whether an attribute is copied.
 type Copy = unsafe extern "C" fn(
     *const c_int,
     *const c_int,
@@ -26,20 +26,20 @@ type Copy = unsafe extern "C" fn(
     *mut c_int,
 );
 
-/// A subroutine of a program that is told of the end of an attribute.
+/// A subroutine of a program that is called when an attribute is deleted.
 type Delete =
     unsafe extern "C" fn(*const c_int, *const c_int, *const isize, *mut isize, *mut c_int);
 
-/// What belongs to a key that Fortran has made. It stays for ever: attributes may outlive the key.
+/// The callbacks of a key that Fortran has made. They are never freed: attributes may outlive the key.
 struct Callbacks {
     copy: Copy,
     delete: Delete,
     extra: isize,
-    /// Its values are integers of four bytes, of which the lower half of an address is one.
+    /// Its values are integers of four bytes: an address becomes its lower half.
     is_old: bool,
 }
 
-/// Cells of values that Fortran has given.
+/// Cells of values that Fortran has set.
 static CELLS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 fn cells() -> MutexGuard<'static, BTreeSet<usize>> {
@@ -53,20 +53,21 @@ fn cell(value: isize) -> *mut c_void {
     cell.cast()
 }
 
-/// Ends a cell, if that is one.
+/// Frees a cell, if the address is that of one.
 fn end_cell(address: *mut c_void) {
     if cells().remove(&address.addr()) {
-        // SAFETY: `cell` has made it, and it was not ended before.
+        // SAFETY: `cell` has made it, and it was not freed before.
         drop(unsafe { Box::from_raw(address.cast::<isize>()) });
     }
 }
 
-/// What Fortran has for the address that C has.
+/// The value in Fortran for the address in C.
 ///
 /// # Safety
-/// C has it as the value of this key.
+/// The address is the value of this key in C.
 unsafe fn value_of(keyval: c_int, address: *mut c_void) -> isize {
-    // SAFETY: addresses of predefined attributes are those of numbers (MPI 5.0, sections 9.1.2 and 12.2.6), and a cell has one.
+    // SAFETY: addresses of predefined attributes are those of numbers (MPI 5.0, sections 9.1.2 and 12.2.6),
+    // and a cell contains one.
     unsafe {
         match keyval {
             k::MPI_TAG_UB
@@ -86,7 +87,7 @@ unsafe fn value_of(keyval: c_int, address: *mut c_void) -> isize {
     }
 }
 
-/// What C calls to copy an attribute.
+/// The function that C calls to copy an attribute.
 unsafe extern "C" fn copy(
     object: usize,
     keyval: c_int,
@@ -98,7 +99,7 @@ unsafe extern "C" fn copy(
     let callbacks = extra.cast::<Callbacks>();
     let (object, mut given) = (crate::data::number(object), 0);
     let (mut flag, mut code) = (logical::of(false), 0);
-    // SAFETY: `create` has given C the callbacks; the others are as C promises.
+    // SAFETY: `create` has given C the callbacks; the other arguments are as C promises.
     unsafe {
         let value = value_of(keyval, value);
         ((*callbacks).copy)(
@@ -124,7 +125,7 @@ unsafe extern "C" fn copy(
     code
 }
 
-/// What C calls when an attribute ends.
+/// The function that C calls when an attribute is deleted.
 unsafe extern "C" fn delete(
     object: usize,
     keyval: c_int,
@@ -168,10 +169,10 @@ unsafe fn create(create: Create, callbacks: Callbacks, keyval: *mut c_int, ierro
 
 type Get = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_int) -> c_int;
 
-/// The value of an attribute, if it is there.
+/// The value of an attribute, if it is set.
 ///
 /// # Safety
-/// The addresses are those that a program passes to a procedure that asks for an attribute.
+/// The addresses are those that a program passes to a procedure that gets an attribute.
 unsafe fn get(
     get: Get,
     object: *const c_int,
@@ -325,7 +326,7 @@ pub unsafe extern "C" fn mpi_comm_null_copy_fn_(
     flag: *mut c_int,
     ierror: *mut c_int,
 ) {
-    // SAFETY: whoever calls it passes addresses of a logical and of an integer.
+    // SAFETY: the caller passes addresses of a logical and of an integer.
     unsafe {
         logical::store(flag, 0);
         finish(ierror, 0);
@@ -353,7 +354,7 @@ pub unsafe extern "C" fn mpi_comm_dup_fn_(
 }
 also!(mpi_comm_dup_fn_: mpi_type_dup_fn_ mpi_win_dup_fn_);
 
-/// The same of an integer of four bytes.
+/// The same for an integer of four bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_dup_fn_(
     _object: *const c_int,
@@ -372,7 +373,7 @@ pub unsafe extern "C" fn mpi_dup_fn_(
     }
 }
 
-/// Lets an attribute end.
+/// Deletes an attribute without doing anything.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_comm_null_delete_fn_(
     _object: *const c_int,
@@ -381,7 +382,7 @@ pub unsafe extern "C" fn mpi_comm_null_delete_fn_(
     _extra: *mut isize,
     ierror: *mut c_int,
 ) {
-    // SAFETY: whoever calls it passes the address of an integer.
+    // SAFETY: the caller passes the address of an integer.
     unsafe { finish(ierror, 0) };
 }
 also!(mpi_comm_null_delete_fn_: mpi_type_null_delete_fn_ mpi_win_null_delete_fn_ mpi_null_delete_fn_);

@@ -1,4 +1,5 @@
-//! What a datatype was made of: as many datatypes as it says, of which the call writes those that there are.
+//! Contents of a datatype: the array of the program may have more elements than there are datatypes, and the
+//! call writes only the first.
 
 use std::ffi::c_int;
 
@@ -8,13 +9,13 @@ use crate::data::{handle, int, long};
 use crate::error::finish;
 use crate::generated::c;
 
-/// No handle: the call has not written it.
+/// Not a handle: marks an element that the call has not written.
 const UNWRITTEN: Element = !0;
 
-/// Gives the program handles of which a call has written the first ones.
+/// Stores for the program those handles that a call has written, which are the first ones.
 ///
 /// # Safety
-/// The array has as many elements.
+/// The array has as many elements as `handles`.
 unsafe fn give(code: c_int, handles: &[Element], array: *mut c_int) {
     for (place, &handle) in handles.iter().enumerate() {
         if code == 0 && handle != UNWRITTEN {

@@ -1,4 +1,4 @@
-//! Buffers that are taken back. Module mpi and mpif.h have no address to give, and leave the argument as it is
+//! Buffers that are detached. Module mpi and mpif.h cannot return an address, and leave the argument as it is
 //! (MPI 5.0, section 3.6); mpi_f08 has a `c_ptr`.
 
 use std::ffi::{c_int, c_void};
@@ -8,7 +8,7 @@ use crate::data::handle;
 use crate::error::finish;
 use crate::generated::c;
 
-/// The procedures of what a buffer belongs to, for sizes of both kinds.
+/// The procedures for one kind of owner of a buffer, for sizes of both kinds.
 macro_rules! detach {
     ($plain:ident $modern:ident $large:ident, $c_plain:ident $c_large:ident, ($($object:ident)?)) => {
         #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! What C does not have: conversions of statuses, sizes of variables, comparisons of handles.
+//! Procedures that C does not have: conversions of statuses, sizes of variables, comparisons of handles.
 
 use std::ffi::{c_int, c_void};
 
@@ -23,12 +23,13 @@ pub unsafe extern "C" fn mpi_status_f2f08_(
 }
 also!(mpi_status_f2f08_: mpi_status_f082f_ mpi_status_f2f08_f08_ mpi_status_f082f_f08_);
 
-/// Nothing: the compiler knows that a variable may have changed when its address was passed.
+/// Does nothing: because the address of a variable is passed, the compiler must assume that the variable has
+/// changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
 also!(mpi_f_sync_reg_: mpi_f_sync_reg_f08_);
 
-/// Of the environment alone: Fortran has no arguments of main to pass on.
+/// From the environment alone: Fortran has no arguments of main to pass on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_info_create_env_(info: *mut c_int, ierror: *mut c_int) {
     let mut made = 0;
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn mpi_info_create_env_(info: *mut c_int, ierror: *mut c_i
 }
 also!(mpi_info_create_env_: pmpi_info_create_env_ mpi_info_create_env_f08_ pmpi_info_create_env_f08_);
 
-/// The begin of a descriptor of ISO_Fortran_binding.h.
+/// The start of a descriptor of ISO_Fortran_binding.h.
 #[repr(C)]
 pub struct Descriptor {
     base: *mut c_void,

@@ -1,6 +1,6 @@
 //! Procedures that MPI 3 removed, for programs that are older, and that differ from those of today in more than the name (`renamed` in
-//! `tables/fortran.toml`). Addresses and extents are integers of the default kind there: what does
-//! not fit is an error, and not a wrong number.
+//! `tables/fortran.toml`). Addresses and extents are integers of the default kind there: a value that does not fit is an error, and
+//! never a wrong number.
 
 use std::ffi::{c_int, c_void};
 use std::slice;
@@ -11,7 +11,7 @@ use crate::error::finish;
 use crate::generated::{c, constants as k};
 use crate::sentinel;
 
-/// Gives the program an address or an extent, if it fits.
+/// Stores an address or an extent for the program, if it fits.
 ///
 /// # Safety
 /// The addresses are those of integers.
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn mpi_address_(
 }
 also!(mpi_address_: pmpi_address_);
 
-/// Gives the program a number that follows from lower bound and extent.
+/// Stores for the program a number computed from lower bound and extent.
 ///
 /// # Safety
 /// The addresses are those of integers.
@@ -142,7 +142,7 @@ also!(mpi_type_hvector_: pmpi_type_hvector_);
 /// The elements of an array of a program.
 ///
 /// # Safety
-/// There are so many.
+/// There are `count` elements at the address.
 unsafe fn elements<'a>(at: *const c_int, count: c_int) -> &'a [c_int] {
     match usize::try_from(count) {
         // SAFETY: as this function demands.
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn mpi_type_hindexed_(
 }
 also!(mpi_type_hindexed_: pmpi_type_hindexed_);
 
-/// The lists of `MPI_Type_struct`, and the bounds that the markers in them gave.
+/// The lists of `MPI_Type_struct`, and the bounds from the markers in them.
 struct Entries {
     lengths: Vec<c_int>,
     places: Vec<isize>,
@@ -216,13 +216,13 @@ impl Entries {
         made
     }
 
-    /// Makes the datatype. `count` is what the program said, which may be wrong.
+    /// Makes the datatype. `count` is the argument of the program, which may be wrong.
     fn make(&mut self, count: c_int) -> (c_int, usize) {
         let count = c_int::try_from(self.types.len())
             .unwrap_or(count)
             .min(count);
         let (mut inner, mut made) = (0, 0);
-        // SAFETY: the lists have as many elements, and the others are places of this call.
+        // SAFETY: the lists have that many elements, and the other addresses are of variables of this call.
         unsafe {
             let code = c::MPI_Type_create_struct(
                 count,

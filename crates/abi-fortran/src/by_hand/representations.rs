@@ -8,10 +8,10 @@ use crate::error::finish;
 use crate::generated::c;
 use crate::text::Text;
 
-/// A subroutine that says how many bytes a datatype has in a file.
+/// A subroutine that returns how many bytes a datatype has in a file.
 type Extent = unsafe extern "C" fn(*const c_int, *mut isize, *mut isize, *mut c_int);
 
-/// A subroutine that converts; `Count` is the integer that says how many elements.
+/// A subroutine that converts; `Count` is the integer type of the number of elements.
 type Convert<Count> = unsafe extern "C" fn(
     *mut c_void,
     *const c_int,
@@ -22,7 +22,7 @@ type Convert<Count> = unsafe extern "C" fn(
     *mut c_int,
 );
 
-/// What belongs to one representation. It stays until the end, as the representation does.
+/// The callbacks of one representation. They are never freed, like the representation.
 struct Callbacks<Count> {
     read: Convert<Count>,
     write: Convert<Count>,
@@ -44,7 +44,7 @@ unsafe extern "C" fn extent<Count>(
     code
 }
 
-/// What C calls to convert in one direction.
+/// The function that C calls to convert in one direction.
 macro_rules! conversion {
     ($direction:ident) => {
         unsafe extern "C" fn $direction<Count>(
@@ -72,8 +72,8 @@ macro_rules! conversion {
 conversion!(read);
 conversion!(write);
 
-/// Whether a program has passed a subroutine that stands for "as in memory". A program that is loaded at a fixed place has an
-/// address of its own for it, which the dynamic linker knows.
+/// Whether a program has passed the subroutine that means "as in memory". A program that is loaded at a fixed address has its
+/// own address for it, which the dynamic linker returns.
 fn is_null<Count>(function: Convert<Count>, ours: *const (), name: &CStr) -> bool {
     let given = function as *const ();
     // SAFETY: the name ends with a zero.
@@ -125,7 +125,7 @@ macro_rules! representations {
             }
         }
 
-        /// Stands for "as in memory". Nobody calls it.
+        /// Means "as in memory". It is never called.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $null(
             _memory: *mut c_void,
@@ -136,7 +136,7 @@ macro_rules! representations {
             _extra: *mut isize,
             ierror: *mut c_int,
         ) {
-            // SAFETY: whoever calls it passes the address of an integer.
+            // SAFETY: a caller passes the address of an integer.
             unsafe { finish(ierror, crate::generated::constants::MPI_ERR_CONVERSION) };
         }
     };

@@ -12,7 +12,7 @@ type Query = unsafe extern "C" fn(*mut isize, *mut c_int, *mut c_int);
 type Free = unsafe extern "C" fn(*mut isize, *mut c_int);
 type Cancel = unsafe extern "C" fn(*mut isize, *const c_int, *mut c_int);
 
-/// What belongs to one request, until C frees it.
+/// The callbacks of one request, until C frees it.
 struct Callbacks {
     query: Query,
     free: Free,

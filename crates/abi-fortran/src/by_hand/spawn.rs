@@ -1,4 +1,4 @@
-//! Processes that are started: commands and their arguments are arrays of texts, the last of which is blank.
+//! Starting processes: commands and their arguments are arrays of texts, the last of which is blank.
 
 use std::ffi::{c_char, c_int};
 
@@ -10,9 +10,9 @@ use crate::neighbors;
 use crate::sentinel;
 use crate::text::Text;
 
-/// Arguments of a program as C has them.
+/// Arguments of a program in the form of C.
 struct Arguments {
-    /// The pointers lead into them.
+    /// The pointers point into them.
     _texts: Vec<Text>,
     pointers: Vec<*mut c_char>,
 }
@@ -27,15 +27,15 @@ impl Arguments {
         }
     }
 
-    /// Those of `array`, of which each has `length` letters, and the next is `step` texts further.
+    /// The arguments in `array`: each has `length` letters, and the next one is `step` texts further.
     ///
     /// # Safety
-    /// There are as many texts as stand before a blank one, and that one; or the array is `MPI_ARGV_NULL`.
+    /// The array ends with a blank text; or the array is `MPI_ARGV_NULL`.
     unsafe fn new(array: *const c_char, length: usize, step: usize) -> Self {
         if sentinel::is_argv_null(array) || length == 0 {
             return Self::of(Vec::new());
         }
-        // SAFETY: as this function demands: no blank one came before.
+        // SAFETY: as this function demands: no blank text came before.
         let text = |place| unsafe { Text::new(array.add(place * step * length), length) };
         Self::of(
             (0..)
@@ -46,7 +46,7 @@ impl Arguments {
     }
 }
 
-/// Whether this process is the root, where alone commands and arguments have a meaning.
+/// Whether this process is the root, the only one where commands and arguments have a meaning.
 ///
 /// # Safety
 /// The addresses are those of integers.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn mpi_comm_spawn_(
     command_length: usize,
     argv_length: usize,
 ) {
-    // SAFETY: the addresses are the program's, and arrays are read where they have a meaning.
+    // SAFETY: the addresses are the program's, and arrays are read only where they have a meaning.
     unsafe {
         let mut arguments = if is_root(root, comm) {
             Arguments::new(argv, argv_length, 1)

@@ -1,4 +1,4 @@
-//! Begin: logicals are told to the library before it is used.
+//! Initialization: the values of logicals are agreed with the library before it is used.
 
 use std::ffi::{c_int, c_void};
 

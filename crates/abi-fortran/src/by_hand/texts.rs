@@ -1,4 +1,4 @@
-//! Texts in the room that the program has.
+//! Texts that are stored in a variable of the program.
 
 use std::ffi::{c_char, c_int};
 
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn mpi_info_get_(
 ) {
     let mut room = [0_u8; MPI_MAX_INFO_VAL];
     let mut found = logical::UNSET;
-    // SAFETY: the addresses are the program's; the call writes no more than the room has.
+    // SAFETY: the addresses are the program's; the call writes no more than fits.
     unsafe {
         let mut key = Text::bare(key, key_length);
         let wanted = int(valuelen).min(MPI_MAX_INFO_VAL as c_int - 1);
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn mpi_info_get_(
 }
 also!(mpi_info_get_: pmpi_info_get_ mpi_info_get_f08_ pmpi_info_get_f08_);
 
-/// A length as C has it, which counts the zero, for a text of at most so many letters with it; 0 asks for the length alone.
+/// The length for C, which counts the zero, at most `most`; 0 asks for the length alone.
 fn with_zero(given: c_int, most: usize) -> c_int {
     if given <= 0 {
         given

@@ -1,4 +1,4 @@
-//! Predefined attributes, whose values are addresses of numbers with a meaning.
+//! Predefined attributes, whose values are addresses of numbers that are constants.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,15 +12,15 @@ use crate::number::{
 };
 use crate::{alias, error, standard};
 
-/// Numbers that attributes of communicators point to.
+/// The numbers to which attributes of communicators point.
 static HOST: AtomicI32 = AtomicI32::new(0);
 static IO: AtomicI32 = AtomicI32::new(0);
 static LAST_USED_CODE: AtomicI32 = AtomicI32::new(0);
 
-/// Numbers that attributes of windows point to: small ones, each in its own place.
+/// The numbers to which attributes of windows point: small ones, each at its own place.
 static SMALL: [c_int; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// The address of the number that MPICH has in the place of the one at `value`.
+/// The address of the number that MPICH has instead of the one at `value`.
 ///
 /// # Safety
 /// The value is that of the attribute with this key.

@@ -1,4 +1,4 @@
-//! Starting processes: arrays that mean something at the root only.
+//! Starting processes: arrays that have a meaning at the root only.
 
 use std::ffi::{c_char, c_int};
 
@@ -7,7 +7,7 @@ use crate::generated::names::place;
 use crate::handle::{self, Comm, Handle, Info};
 use crate::{alias, error, number, standard};
 
-/// No error code of the standard ABI: one that a call has not written.
+/// Not an error code of the standard ABI: marks an element that the call has not written.
 const UNSET: c_int = c_int::MIN;
 
 /// Error codes, one for each process.
@@ -48,10 +48,11 @@ impl Codes {
     }
 }
 
-/// Whether this process is the root. Elsewhere the arrays and their lengths may be anything, and no process fails to start.
+/// Whether this process is the root. Elsewhere the arrays and their lengths may be anything, and since no
+/// process fails to start there, no error code has to be translated.
 fn is_root(comm: usize, root: c_int) -> bool {
     let mut rank = UNSET;
-    // SAFETY: the types are those of the standard ABI; an error of the communicator is told by the call itself.
+    // SAFETY: the types are those of the standard ABI; the call itself reports a wrong communicator.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::own_question(place::MPI_COMM_RANK);

@@ -1,4 +1,5 @@
-//! Functions that MPI 3.0 has removed and that libraries of this ABI still have: other names for what came in their place.
+//! Functions that MPI 3.0 removed and that libraries of this ABI still have: other names for the functions
+//! that replaced them.
 
 use std::ffi::{c_int, c_void};
 

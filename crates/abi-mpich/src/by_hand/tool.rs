@@ -1,4 +1,5 @@
-//! Tool interface: an array whose length goes in and out, and objects that variables are bound to.
+//! Tool interface: an array whose length is both argument and result, and objects to which variables are
+//! bound.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -86,8 +87,8 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     handle: *mut usize,
     count: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding: of an object that a communicator is expected of,
-    // it is that of a handle.
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding: where the variable expects a communicator,
+    // `object` is the address of a handle.
     unsafe {
         let mut comm = match object.is_null() || !bound_to_comm(index) {
             true => None,
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
 }
 alias!(MPI_T_pvar_handle_alloc => PMPI_T_pvar_handle_alloc);
 
-/// Whether a performance variable is one of communicators.
+/// Whether a performance variable is bound to communicators.
 fn bound_to_comm(index: c_int) -> bool {
     type Call = unsafe extern "C" fn(
         c_int,

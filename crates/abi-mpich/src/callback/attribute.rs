@@ -1,4 +1,4 @@
-//! Attributes: functions that copy and delete them.
+//! Attributes: the functions that copy and delete them.
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
@@ -8,7 +8,7 @@ use crate::generated::names::place;
 use crate::handle::{Comm, Datatype, Handle, Win};
 use crate::{alias, error, number, standard};
 
-/// What the program has passed. One for each key, for good: attributes outlive their key.
+/// What the program has passed: one record for each key, never freed, because attributes outlive their key.
 struct Record {
     copy: usize,
     delete: usize,
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn MPIR_Dup_fn(
     copy: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: whoever calls it passes addresses of a pointer and of a number.
+    // SAFETY: the caller passes addresses of a pointer and of a number.
     unsafe {
         copy.cast::<*mut c_void>().write_unaligned(value);
         flag.write_unaligned(1);

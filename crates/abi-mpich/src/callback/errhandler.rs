@@ -1,4 +1,4 @@
-//! Error handlers of the program: its function is given a handle and an error code.
+//! Error handlers of the program: the function receives a handle and an error code.
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 

@@ -1,4 +1,4 @@
-//! Operations of the program: its function is given the handle of the datatype.
+//! Operations of the program: the function receives the handle of the datatype.
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 

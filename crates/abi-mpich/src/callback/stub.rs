@@ -1,4 +1,4 @@
-//! Stubs: pieces of code that differ in nothing but their address.
+//! Stubs: pieces of code that differ only in their address.
 
 use weft_atomic::{AtomicUsize, Mutex, Ordering};
 
@@ -7,7 +7,7 @@ pub const STUBS: usize = 1024;
 /// Bytes from one to the next.
 const STRIDE: usize = 16;
 
-/// Which functions of the program the stubs of one kind stand for.
+/// The functions of the program for the stubs of one kind.
 pub struct Stubs {
     functions: [AtomicUsize; STUBS],
     taken: Mutex<usize>,
@@ -22,7 +22,8 @@ impl Stubs {
         }
     }
 
-    /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if all are taken.
+    /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if
+    /// all stubs are taken.
     pub fn take(&self, code: usize, function: usize) -> Option<usize> {
         let mut taken = self
             .taken
@@ -35,7 +36,7 @@ impl Stubs {
             Some(place) => place,
             None if *taken == STUBS => return None,
             None => {
-                // SYNC stub.function: pairs with the load of whoever runs the stub.
+                // SYNC stub.function: pairs with the load of the thread that runs the stub.
                 self.functions[*taken].store(function, Ordering::Release);
                 *taken += 1;
                 *taken - 1
@@ -44,7 +45,7 @@ impl Stubs {
         Some(first(code) + place * STRIDE)
     }
 
-    /// The function of the program that the stub at an address stands for.
+    /// The function of the program that belongs to the stub at an address.
     pub fn function(&self, code: usize, stub: usize) -> usize {
         let place = (stub - first(code)) / STRIDE;
         // SYNC stub.function
@@ -52,12 +53,12 @@ impl Stubs {
     }
 }
 
-/// The first stub: the code is aligned at its begin.
+/// The address of the first stub in the code at `code`, which begins with an alignment.
 const fn first(code: usize) -> usize {
     code.next_multiple_of(STRIDE)
 }
 
-/// Defines a function that consists of stubs, which jump to `target` with their address in a register.
+/// Defines a function that consists of stubs; each jumps to `target` with its own address in a register.
 macro_rules! stubs {
     ($name:ident => $target:path, $x86:literal, $arm:literal) => {
         #[unsafe(naked)]

@@ -11,7 +11,7 @@ use crate::handle::{self, Datatype, Handle, Request};
 use crate::status::{Classic, Standard};
 use crate::{alias, error, number, standard};
 
-/// Functions of a generalized request; ends when it is freed.
+/// Functions of a generalized request; freed with the request.
 struct GeneralRequest {
     query: unsafe extern "C" fn(*mut c_void, *mut Classic) -> c_int,
     free: unsafe extern "C" fn(*mut c_void) -> c_int,
@@ -27,7 +27,7 @@ unsafe extern "C" fn query(request: *mut GeneralRequest, status: *mut Standard) 
         tag: number::ANY_TAG,
         error: 0,
     };
-    // SAFETY: the standard ABI passes the record of the request, and a status to be filled.
+    // SAFETY: the standard ABI passes the record of the request, and a status to fill in.
     unsafe {
         if !status.is_null() {
             (*status).store(&raw mut classic);
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
         let call: Start = standard::function(place::MPI_GREQUEST_START);
         let at = handle::place(request, &mut made);
         let (Some(query_function), Some(free_function), Some(cancel_function)) = functions else {
-            // The call says which one is missing.
+            // The call reports which one is missing.
             let address = |there: bool| {
                 if there {
                     query as *const () as usize
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
 }
 alias!(MPI_Grequest_start => PMPI_Grequest_start);
 
-/// Functions of a data representation. Representations stay until the end.
+/// Functions of a data representation. Representations are never freed.
 struct Representation {
     read: usize,
     write: usize,
@@ -191,7 +191,7 @@ representations! {
     PMPI_Register_datarep_c MPI_Register_datarep_c MPI_REGISTER_DATAREP_C i64, read_large write_large;
 }
 
-/// A callback of a tool and what it is given. Registrations are few; they stay.
+/// A callback of a tool and its argument. Registrations are few and are never freed.
 struct Listener {
     function: usize,
     user_data: *mut c_void,
@@ -288,8 +288,8 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
 }
 alias!(MPI_T_event_handle_free => PMPI_T_event_handle_free);
 
-/// The function that is told of events that were dropped: there is one for all registrations, since it is given no state of its
-/// own.
+/// The function that is called when events were dropped: there is one for all registrations, because it receives no state of
+/// its own.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn dropped(

@@ -1,4 +1,4 @@
-//! Buffers as arguments, not checked yet: which of them a call looks at depends on the rank.
+//! Buffers as arguments, not checked yet: the rank determines which of them a call uses.
 //!
 //! | type | parameters of C |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | [`BlocksArgument`] | an address, counts and displacements with an entry for each rank, a datatype |
 //! | [`TypedBlocksArgument`] | the same with a datatype for each rank; displacements are in bytes |
 //!
-//! Each keeps the names of its parameters, for the errors of its checks. Nothing is read, neither a list
-//! nor an element, before the call asks for the buffer or the blocks: what is not significant at a rank
-//! may be anything there (MPI 5.0, section 6.1).
+//! Each keeps the names of its parameters, for the errors of its checks. Nothing, neither a list nor an
+//! element, is read before the call asks for the buffer or the blocks: an argument that is not significant at
+//! a rank may have any value there (MPI 5.0, section 6.1).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ pub struct AddressArgument {
 
 impl AddressArgument {
     /// # Safety
-    /// It is `MPI_IN_PLACE`, or where it is significant it holds all elements that the call combines (for
-    /// reduce-scatter, those of all ranks) or, as a receive buffer, those of this rank; they may be read,
-    /// or written if it is a receive buffer, until the operation has ended (MPI 5.0, sections 6.9 to 6.11).
+    /// It is `MPI_IN_PLACE`; or, if it is significant, it holds all elements that the call combines (for
+    /// reduce-scatter, those of all ranks) or, as a receive buffer, those of this rank; they may be read, or
+    /// written if it is a receive buffer, until the operation has ended (MPI 5.0, sections 6.9 to 6.11).
     pub const unsafe fn new(address: *mut c_void, name: &'static str) -> Self {
         Self { address, name }
     }
@@ -46,7 +46,7 @@ impl AddressArgument {
         self.address == k::MPI_IN_PLACE
     }
 
-    /// The buffer, checked: so many elements of this datatype as the call combines.
+    /// The buffer, checked: `count` elements of this datatype, which the call combines.
     #[inline]
     pub fn buffer(&self, count: usize, datatype: &Arc<Datatype>) -> Checked<Buffer> {
         // SAFETY: `new` was promised the elements that the call combines.
@@ -98,7 +98,7 @@ impl BufferArgument {
         unsafe { check::buffer(self.address, count, datatype, buffer) }
     }
 
-    /// The elements as they lie in memory, checked.
+    /// The elements in their memory layout, checked.
     pub fn elements_in_memory(&self) -> Checked<TypedBuffer> {
         let (count, datatype) = self.elements()?;
         self.buffer()?;
@@ -116,7 +116,7 @@ impl BufferArgument {
         ))
     }
 
-    /// One block of these elements for each rank, one after the other, checked.
+    /// One block of these elements for each rank, consecutive, checked.
     pub fn blocks(&self, ranks: usize) -> Checked<Blocks> {
         let (count, datatype) = self.elements()?;
         // SAFETY: for the check of the address alone; no element is read or written through this buffer.
@@ -125,7 +125,7 @@ impl BufferArgument {
         Ok(unsafe { Blocks::even(self.address.cast(), count, datatype, ranks) }?)
     }
 
-    /// Its address, where a reduction in place finds the elements of all ranks.
+    /// Its address, at which a reduction in place finds the elements of all ranks.
     pub const fn address(&self) -> AddressArgument {
         AddressArgument {
             address: self.address,
@@ -251,7 +251,7 @@ impl TypedBlocksArgument {
             .iter()
             .map(|handle| check::committed(*handle, datatypes))
             .collect::<Checked<Vec<_>>>()?;
-        // Each where it lies: with MPI_BOTTOM a displacement is an address.
+        // Each at its place: with MPI_BOTTOM a displacement is an address.
         for ((count, place), datatype) in lengths.iter().zip(places.iter()).zip(&types) {
             let address = self.address.wrapping_byte_offset(place as isize);
             // SAFETY: for the check of the address alone; no element is read or written through this

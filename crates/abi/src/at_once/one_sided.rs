@@ -1,7 +1,7 @@
-//! One-sided operations that end at once: on memory that this rank loads and stores itself.
+//! One-sided operations that end at once: on memory that this rank accesses by loads and stores.
 //!
-//! Few bytes are put and got without calling any function: to save registers for that costs as much as all the rest. What is
-//! longer, and the same otherwise, ends at once as well, in `put_long` and `get_long`.
+//! Few bytes are put and got without calling any function: saving registers for a call costs as much as all the rest. Longer
+//! operations of the same kind also end at once, in `put_long` and `get_long`.
 //!
 //! # Safety
 //! As for the [module above](super).
@@ -28,7 +28,7 @@ fn window(handle: c::Win) -> Option<&'static Window> {
     check::find_window(handle).map(|win| &**win.window())
 }
 
-/// The bytes at the origin of a one-sided operation, if there are as many at the target.
+/// The bytes at the origin of a one-sided operation, if the target has the same number.
 ///
 /// # Safety
 /// As for [`weft_mpi::Buffer::new`].
@@ -44,12 +44,13 @@ unsafe fn origin(
         return Some(origin);
     }
     let (size, _) = state::dense(target_datatype);
-    // Of a datatype without a size nothing is known; that no count is negative follows from the product.
+    // Nothing is known of a datatype without a size; the product shows that no count is negative.
     let few = size != 0 && target_count.cast_unsigned() <= MOST;
     (few && target_count as usize * size == origin.len()).then_some(origin)
 }
 
-/// The window of a put or a get, and the bytes at its origin, if they are no more than `most` and there are as many at the target.
+/// The window of a put or a get, and the bytes at its origin, if they are no more than `most` and the target
+/// has the same number.
 ///
 /// # Safety
 /// As for [`weft_mpi::Buffer::new`].
@@ -62,7 +63,7 @@ unsafe fn sides(
 ) -> Option<(&'static Window, Region)> {
     // SAFETY: as the caller promises.
     let origin = unsafe { origin(address, ours, theirs) }?;
-    // Before the window is looked for: who has more begins anew.
+    // Before the window is looked up: longer operations begin anew.
     if origin.len() > most {
         return None;
     }
@@ -201,7 +202,7 @@ pub unsafe fn accumulate(
     let (Some(basic), Some(operation)) = known else {
         return false;
     };
-    // That one is for operations which fetch.
+    // That operation is only for calls that fetch.
     if operation == Predefined::NoOp {
         return false;
     }
@@ -213,7 +214,7 @@ pub unsafe fn accumulate(
     window.accumulate_at_once(&origin, &target, operation)
 }
 
-/// In place of an origin from which nothing is read.
+/// Replaces an origin from which nothing is read.
 static NOTHING: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 /// The bytes of one element.
@@ -252,7 +253,7 @@ pub unsafe fn fetch_and_op(
     let (Some(basic), Some(operation)) = known else {
         return false;
     };
-    // It reads nothing at the origin, where there may be nothing.
+    // It does not read the origin, where there may be no memory.
     let origin_addr = match operation {
         Predefined::NoOp => (&raw const NOTHING).cast(),
         _ => origin_addr,
@@ -306,7 +307,8 @@ pub unsafe fn compare_and_swap(
     window.compare_and_swap_at_once(&target, [&compare, &new, &result])
 }
 
-/// Whether the locks of an epoch need not be asked for; `None` for an assertion that is none of such an epoch.
+/// Whether the locks of an epoch need not be asked for; `None` for an assertion that such an epoch does not
+/// have.
 #[inline(always)]
 fn no_check(assert: c_int) -> Option<bool> {
     match assert {

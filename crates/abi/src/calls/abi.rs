@@ -11,9 +11,9 @@ use crate::generated::constants as k;
 use crate::state::InfoObject;
 use crate::{c, handle};
 
-/// Values of Fortran's logicals as a Fortran layer has told them, and the bytes of one.
+/// Values of Fortran's logicals, as set by a Fortran layer, and the bytes of one.
 static BOOLEANS: Mutex<Option<(c_int, u64, u64)>> = Mutex::new(None);
-/// Facts that a Fortran layer has told about its types.
+/// Facts about Fortran's types, as set by a Fortran layer.
 static FORTRAN: Mutex<Option<Info>> = Mutex::new(None);
 
 pub fn abi_get_version(mut abi_major: Out<c_int>, mut abi_minor: Out<c_int>) -> Checked<()> {

@@ -67,10 +67,10 @@ impl Holder {
     }
 }
 
-/// A key of the program.
+/// A key value of the program.
 ///
 /// It may be used until it was freed *and* no object carries it any more (MPI 5.0, section 7.7.2): a copy of
-/// its number that the program has kept is as good as the variable that was freed.
+/// its number that the program has kept is as valid as the freed variable was.
 #[derive(Clone, Copy, Debug)]
 struct Key {
     subject: Subject,
@@ -88,7 +88,7 @@ impl Key {
     }
 }
 
-/// The keys that may be used, by number. A number is given once only: an old one is no other key.
+/// The keys that may be used, by number. A number is given only once: an old number never names another key.
 struct Keys {
     known: BTreeMap<c_int, Key>,
     next: c_int,
@@ -100,7 +100,7 @@ static KEYS: Mutex<Keys> = Mutex::new(Keys {
 });
 
 impl Keys {
-    /// Changes a key, which goes if it may not be used any more after that.
+    /// Changes a key, and removes it if it may no longer be used.
     fn change(&mut self, number: c_int, change: impl FnOnce(&mut Key)) {
         if let Some(key) = self.known.get_mut(&number) {
             change(key);
@@ -174,7 +174,7 @@ fn usable_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> 
         .ok_or_else(|| bad_key(name, key))
 }
 
-/// Puts a value under a key.
+/// Sets the value under a key.
 fn attach(extras: &Extras, number: c_int, value: usize) {
     let before = extras.attributes().set(number, value);
     if before.is_none() {
@@ -182,7 +182,7 @@ fn attach(extras: &Extras, number: c_int, value: usize) {
     }
 }
 
-/// Takes the value under a key away.
+/// Removes the value under a key.
 fn detach(extras: &Extras, number: c_int) {
     let before = extras.attributes().remove(number);
     if before.is_some() {
@@ -212,7 +212,7 @@ fn answer(code: c_int, what: &str) -> Checked<()> {
 }
 
 impl Key {
-    /// Tells the program that an attribute goes.
+    /// Tells the program that an attribute is deleted.
     fn call_delete(&self, holder: Holder, number: c_int, value: usize) -> Checked<()> {
         if self.delete == k::MPI_COMM_NULL_DELETE_FN {
             return Ok(());
@@ -296,7 +296,7 @@ fn delete(holder: Holder, extras: &Extras, name: &'static str, number: c_int) ->
     Ok(())
 }
 
-/// Stores a pointer where `void *` says `void **`.
+/// Stores a pointer at an address that is declared `void *` and means `void **`.
 unsafe fn store(place: *mut c_void, value: *mut c_void) -> Checked<()> {
     if place.is_null() {
         return Err(Fault::null("attribute_val"));
@@ -325,7 +325,7 @@ unsafe fn get(
     }
 }
 
-/// Copies the attributes of a communicator or datatype to its duplicate, which nobody knows yet.
+/// Copies the attributes of a communicator or datatype to its duplicate, which is not published yet.
 pub(crate) fn copy_all(holder: Holder, from: &Extras, to: &Extras) -> Checked<()> {
     let all = from.attributes().all();
     for (number, value) in all {
@@ -334,7 +334,7 @@ pub(crate) fn copy_all(holder: Holder, from: &Extras, to: &Extras) -> Checked<()
             Ok(Some(copied)) => attach(to, number, copied),
             Ok(None) => {}
             Err(fault) => {
-                // The duplicate is given up before it had a handle to tell a delete function.
+                // The duplicate is dropped before it had a handle that a delete function could be told.
                 for (number, _) in to.attributes().all() {
                     detach(to, number);
                 }
@@ -345,7 +345,7 @@ pub(crate) fn copy_all(holder: Holder, from: &Extras, to: &Extras) -> Checked<()
     Ok(())
 }
 
-/// Tells the program that all attributes go, the last one set first.
+/// Tells the program that all attributes are deleted, the last one set first.
 pub(crate) fn delete_all(holder: Holder, extras: &Extras) -> Checked<()> {
     let all = extras.attributes().all();
     for (number, value) in all.into_iter().rev() {
@@ -568,7 +568,7 @@ pub fn win_delete_attr(win: &WinObject, win_keyval: c_int) -> Checked<()> {
     )
 }
 
-/// What a predefined key of a window points to; `None` for other keys.
+/// The variable to which a predefined key of a window points; `None` for other keys.
 fn predefined_of_window(win: &WinObject, key: c_int) -> Option<*mut c_void> {
     let facts = win.facts();
     Some(match key {

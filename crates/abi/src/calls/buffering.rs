@@ -1,8 +1,8 @@
 //! Buffers of buffered sends (MPI 5.0, section 3.6).
 //!
 //! Messages wait in memory of the engine. The buffers that a program attaches, to the process, to a
-//! communicator or to a session, are handed back untouched: together they set how much may wait. A
-//! program that fits its buffers one by one fits their sum.
+//! communicator or to a session, are handed back untouched: together they determine how much may wait. A
+//! program that stays within each of its buffers stays within their sum.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,8 +50,8 @@ impl Attached {
         self.address == k::MPI_BUFFER_AUTOMATIC.addr()
     }
 
-    /// How much may wait for its sake. As good as everything if the library cares for room itself;
-    /// far enough from the largest number to be added to.
+    /// How much may wait because of this buffer. Practically unlimited if the library provides the room
+    /// itself; far enough below the largest number to permit sums.
     fn allowance(&self) -> usize {
         if self.is_automatic() {
             usize::MAX / 4
@@ -105,7 +105,7 @@ fn attach(owner: Owner, buffer: *mut c_void, size: usize) -> Checked<()> {
     allow(&attached)
 }
 
-/// Waits until all that is buffered has left, then hands the buffer back.
+/// Waits until everything that is buffered has left, then hands the buffer back.
 ///
 /// # Safety
 /// `place` is the address of a pointer that may be written, or null.
@@ -132,8 +132,8 @@ unsafe fn detach(owner: Owner, place: *mut c_void, mut size: CountOut) -> Checke
     Ok(())
 }
 
-/// Whether the messages of a context wait in the buffer of this owner. Messages of a communicator without
-/// a buffer of its own wait in that of its session or of the process, which are not told apart.
+/// Whether the messages of a context wait in the buffer of this owner. Messages of a communicator without a
+/// buffer of its own wait in that of its session or of the process, which are not distinguished.
 fn concerns(owner: Owner) -> impl Fn(u32) -> bool {
     let is_comm = matches!(owner, Owner::Comm(_));
     let named: Vec<u32> = match owner {
@@ -158,13 +158,13 @@ fn contexts_of(context: u32) -> Vec<u32> {
     }
 }
 
-/// Waits until all has left that waits in the buffer of this owner.
+/// Waits until everything in the buffer of this owner has left.
 fn flush(owner: Owner) -> Checked<()> {
     state::process()?.flush_buffer_of(concerns(owner));
     Ok(())
 }
 
-/// As [`flush`], with a request that ends then.
+/// As [`flush`], with a request that ends at that time.
 fn begin_flush(owner: Owner, request: &mut Out<c::Request>) -> Checked<()> {
     let context = match owner {
         Owner::Comm(context) => Some(context),

@@ -1,7 +1,7 @@
 //! Collectives (MPI 5.0, chapter 6): from arguments to a value, and what each form does with it.
 //!
-//! One function for each collective checks what depends on several arguments or on the rank, and makes
-//! of them the [`Collective`] of this rank. The entry points of the three forms are generated from one row of
+//! One function for each collective checks what depends on several arguments or on the rank, and builds the
+//! [`Collective`] of this rank. The entry points of the three forms are generated from one row of
 //! `tables/functions`: each lets that function make the value and ends with [`run`], [`begin`] or
 //! [`prepare`]. Names in errors are those of the blocking form.
 //!
@@ -27,13 +27,13 @@ pub use reduction::*;
 
 type CommRef = &'static Arc<Comm>;
 
-/// The blocking form: it runs to its end.
+/// The blocking form: runs it to its end.
 #[inline]
 pub(crate) fn run(collective: impl Into<Collective<'static>>, comm: &Comm) -> Checked<()> {
     Ok(comm.run(collective)?)
 }
 
-/// The non-blocking form: it begins, and ends with a request.
+/// The non-blocking form: begins it; a request tells its end.
 #[inline]
 pub(crate) fn begin(
     collective: impl Into<Collective<'static>>,
@@ -44,7 +44,7 @@ pub(crate) fn begin(
     Ok(())
 }
 
-/// The persistent form: it is kept, to be begun by each start of a request.
+/// The persistent form: keeps it, to be begun by each start of a request.
 #[inline]
 pub(crate) fn prepare(
     collective: impl Into<Collective<'static>>,
@@ -83,7 +83,7 @@ pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Colle
     })
 }
 
-/// An argument that is looked at only where it is significant: `look` if `here`.
+/// An argument that is checked only where it is significant: by `look` if `here`.
 fn significant<T>(here: bool, look: impl FnOnce() -> Checked<T>) -> Checked<Option<T>> {
     if here { look().map(Some) } else { Ok(None) }
 }
@@ -93,8 +93,8 @@ fn contribution(send: &BufferArgument) -> Checked<Option<Buffer>> {
     significant(!send.is_in_place(), || send.buffer())
 }
 
-/// An error if two buffers of a call begin with the same byte: they must not share memory (MPI 5.0, section 6.1). What
-/// overlaps otherwise is not looked for.
+/// An error if two buffers of a call begin with the same byte: they must not share memory (MPI 5.0, section 6.1).
+/// Other overlaps are not checked.
 #[inline]
 pub(super) fn ensure_apart(
     names: [&'static str; 2],
@@ -118,10 +118,10 @@ fn shared([send_name, receive_name]: [&'static str; 2], address: usize) -> Fault
     )
 }
 
-/// Names of the parameters of collectives that get and give.
+/// Names of the buffers of collectives that send and receive.
 pub(super) const BUFFERS: [&str; 2] = ["sendbuf", "recvbuf"];
 
-/// The same for what this rank gives to all, or gets from all: it must not be one of the blocks.
+/// The same for data that this rank sends to all, or receives from all: it must not be one of the blocks.
 pub(super) fn ensure_apart_from_all(own: Option<&Buffer>, blocks: Option<&Blocks>) -> Checked<()> {
     let (Some(own), Some(blocks)) = (own, blocks) else {
         return Ok(());
@@ -132,7 +132,7 @@ pub(super) fn ensure_apart_from_all(own: Option<&Buffer>, blocks: Option<&Blocks
     }
 }
 
-/// The same for two lists of blocks, one with one.
+/// The same for two lists of blocks, pairwise.
 pub(super) fn ensure_blocks_apart(out: Option<&Blocks>, into: &Blocks) -> Checked<()> {
     match out.and_then(|out| out.beginning_with(into)) {
         Some(address) => Err(shared(BUFFERS, address)),
@@ -140,7 +140,7 @@ pub(super) fn ensure_blocks_apart(out: Option<&Blocks>, into: &Blocks) -> Checke
     }
 }
 
-/// Whether this process is of the group that the root talks to.
+/// Whether this process is in the group with which the root communicates.
 fn is_across_from_root(root: Root) -> bool {
     matches!(root, Root::Rank(_))
 }

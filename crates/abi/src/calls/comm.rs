@@ -29,7 +29,7 @@ pub(crate) fn publish(comm: Arc<Comm>, parent: &Comm) -> Checked<c::Comm> {
     Ok(handle)
 }
 
-/// The handle of a communicator that this process may have no part in.
+/// The handle of a communicator to which this process may not belong.
 pub(crate) fn publish_some(comm: Option<Arc<Comm>>, parent: &Comm) -> Checked<c::Comm> {
     comm.map_or(Ok(k::MPI_COMM_NULL), |comm| publish(comm, parent))
 }
@@ -121,7 +121,7 @@ pub fn comm_idup_with_info(
     duplicate_later(comm, info, newcomm, request)
 }
 
-/// The handle is there at once; the communicator behind it may be used when the request has ended.
+/// The handle exists at once; its communicator may be used when the request has ended.
 fn duplicate_later(
     comm: &Arc<Comm>,
     info: Option<&InfoObject>,
@@ -137,7 +137,7 @@ fn duplicate_later(
     match publish_copy(copy, comm) {
         Ok(copy) => newcomm.set(copy),
         Err(fault) => {
-            // The others go on, for whom this process takes part in the agreement.
+            // The other ranks continue; for them this process takes part in the agreement.
             state::process()?.free_request(agreement)?;
             return Err(fault);
         }
@@ -161,7 +161,7 @@ pub fn comm_create_group(
     Ok(())
 }
 
-/// The processes of the group meet over the world, apart from all others by their tag.
+/// The processes of the group meet over the world, separated from others by their tag.
 pub fn comm_create_from_group(
     group: &Arc<Group>,
     stringtag: &CStr,
@@ -218,7 +218,7 @@ pub fn intercomm_create(
     mut newintercomm: Out<c::Comm>,
 ) -> Checked<()> {
     let local_leader = leader(local_leader, local_comm.size(), "local_leader")?;
-    // Peer and remote leader are the leader's matter.
+    // Peer and remote leader are significant only at the leader.
     let bridge = if local_comm.rank() == local_leader {
         let comm = check::communicator(peer_comm, "peer_comm")?;
         let size = comm.remote_group().unwrap_or(comm.group()).size();
@@ -325,7 +325,7 @@ fn color_of_set(comm: &Comm, name: &str) -> Checked<Option<c_int>> {
     Ok(number.map(|number| 2 * number + is_itself))
 }
 
-/// Of hardware that is not memory nothing is known.
+/// Nothing is known about hardware other than memory.
 pub fn comm_split_type(
     comm: &Arc<Comm>,
     split_type: c_int,
@@ -394,8 +394,8 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
     Ok(())
 }
 
-/// A communicator was freed, and with it messages that nobody has received: a warning, once for each process. No error:
-/// the call has done what it was asked for, and programs that other libraries run would end.
+/// A communicator was freed, and with it messages that nobody has received: warns, once for each process. This is not
+/// an error: the call has succeeded, and programs that run with other libraries would end.
 #[cold]
 fn warn_of_messages(comm: &Comm, count: usize, first: &Status) {
     static SAID: Once = Once::new();

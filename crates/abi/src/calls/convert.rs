@@ -1,4 +1,4 @@
-//! Handles as integers. Handles fit 31 bits, so this is the identity; but for those of requests beyond the first
+//! Handles as integers. Handles fit into 31 bits, so this is the identity, except for requests beyond the first
 //! four million that are live at once (`handle::request`), which are 0 as integers.
 
 use std::ffi::c_int;

@@ -7,7 +7,7 @@
 //! | `query` | sizes, extents, envelope and contents, matching by size |
 //! | `packing` | pack and unpack, also in the external representation |
 //!
-//! Here: the life of a datatype, its name, addresses.
+//! This module: creation and end of datatypes, their names, addresses.
 
 mod construct;
 mod f90;

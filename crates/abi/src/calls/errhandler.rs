@@ -121,7 +121,7 @@ pub fn win_call_errhandler(win: &WinObject, errorcode: c_int) -> Checked<()> {
 /// Classes and codes that the program has added.
 static ADDED: Mutex<Added> = Mutex::new(Added { codes: Vec::new() });
 
-/// Live and removed ones; the last one is live. Numbers behind it are given out again.
+/// Live and removed codes; the last one is live. Numbers after it are reused.
 struct Added {
     codes: Vec<Code>,
 }
@@ -164,7 +164,8 @@ impl Added {
         code
     }
 
-    /// Removes a live code or class: in constant time on average, for each that is dropped was added once.
+    /// Removes a live code or class: in constant time on average, since each one that is dropped was added
+    /// once.
     fn remove(&mut self, code: c_int) {
         let Some(found) = self.get(code) else { return };
         found.live = false;
@@ -183,7 +184,7 @@ impl Added {
     }
 }
 
-/// Address of the largest code in use (`MPI_LASTUSEDCODE`): programs keep it.
+/// Address of the largest code in use (`MPI_LASTUSEDCODE`): programs keep the address.
 pub(crate) fn last_used_code() -> *const c_int {
     static LAST: AtomicI32 = AtomicI32::new(k::MPI_ERR_LASTCODE);
     LAST.store(Added::open().last(), Ordering::Relaxed);
@@ -219,7 +220,7 @@ pub fn error_class(errorcode: c_int, mut errorclass: Out<c_int>) -> Checked<()> 
     Ok(())
 }
 
-/// The class in words, and what is known of the last error of this thread if it had this code.
+/// The class in words, and details of the last error of this thread if it had this code.
 pub fn error_string(
     errorcode: c_int,
     mut string: TextOut,

@@ -29,10 +29,10 @@ pub use errhandler::*;
 pub use nonblocking::*;
 pub use split::*;
 
-/// Stands for the file of calls that have none.
+/// The file of calls that have none.
 pub(crate) const NO_FILE: c::File = k::MPI_FILE_NULL;
 
-/// What a call reads or writes.
+/// The access that a call makes.
 fn access_of(
     direction: Direction,
     place: Place,
@@ -47,25 +47,25 @@ fn access_of(
     })
 }
 
-/// An argument of a collective call is wrong at this rank: those who wait for it are told.
+/// An argument of a collective call is wrong at this rank: tells the ranks that wait for it.
 pub(crate) fn refused(fh: &FileObject, fault: Fault) -> Fault {
     fh.file().refuse(fault.as_error());
     fault
 }
 
-/// As [`refused`], of a call that does not wait.
+/// As [`refused`], for a call that does not wait.
 fn refused_later(fh: &FileObject, fault: Fault) -> Fault {
     fh.file().refuse_later(fault.as_error());
     fault
 }
 
-/// As [`refused`], where there is no file yet.
+/// As [`refused`], for a file that is not open yet.
 pub(crate) fn not_opened(comm: &Comm, fault: Fault) -> Fault {
     io::refuse_to_open(comm, fault.as_error());
     fault
 }
 
-/// The flags of an access mode, with the numbers of the ABI.
+/// The flags of an access mode, with their numbers in the ABI.
 fn flags(mode: &mut AccessMode) -> [(c_int, &mut bool); 9] {
     [
         (k::MPI_MODE_RDONLY, &mut mode.read_only),
@@ -80,7 +80,7 @@ fn flags(mode: &mut AccessMode) -> [(c_int, &mut bool); 9] {
     ]
 }
 
-/// An access mode; a bit that is none gives one that `open` refuses on all ranks.
+/// An access mode; an unknown bit gives a mode that `open` refuses on all ranks.
 fn mode_of(amode: c_int) -> AccessMode {
     let mut mode = AccessMode::default();
     let mut known = 0;
@@ -118,7 +118,7 @@ pub fn file_open(
     let context = file.comm().context();
     let handle = FileObject::create(file).ok_or_else(|| full("files"))?;
     state::register_file(context, handle);
-    // Files have a handler of their own from the beginning.
+    // Files have their own handler from the beginning.
     state::note_handler();
     fh.set(handle);
     Ok(())
@@ -128,7 +128,7 @@ pub fn file_close(mut fh: InOut<c::File>) -> Checked<()> {
     let object = check::file(fh.get(), "fh")?;
     let outcome = object.file().close();
     if let Err(error) = outcome {
-        // The handler of the file gets it, and the file is no more when that has returned.
+        // The file's handler gets the error, and the file ends when the handler has returned.
         let code = entry::failed_to_close(fh.get(), &Fault::from(error));
         end(object, &mut fh);
         return Err(Fault::told(code));
@@ -137,7 +137,7 @@ pub fn file_close(mut fh: InOut<c::File>) -> Checked<()> {
     Ok(())
 }
 
-/// The file is no more, nor has it its error handler.
+/// Ends a file, and its use of an error handler.
 fn end(object: &FileObject, fh: &mut InOut<c::File>) {
     ErrhandlerObject::release(entry::handler_of_file(object.file()));
     object.file().extras().set_errhandler(0);
@@ -204,7 +204,7 @@ pub fn file_set_view(
     Ok(())
 }
 
-/// Told to the other ranks, who wait for this one.
+/// The error is sent to the other ranks, which wait for this one.
 fn check_committed(datatype: &Datatype) -> weft_mpi::Result<()> {
     if datatype.is_committed() {
         return Ok(());
@@ -231,7 +231,7 @@ pub fn file_get_view(
     Ok(())
 }
 
-/// A datatype of a view: a derived one becomes an object of its own, which the program frees.
+/// A datatype of a view: a derived one becomes a separate object, which the program frees.
 fn datatype_for_the_program(datatype: &Arc<Datatype>) -> Checked<c::Datatype> {
     if datatype.is_predefined() {
         return Ok(state::handle_of_datatype(datatype));
@@ -245,7 +245,7 @@ fn datatype_for_the_program(datatype: &Arc<Datatype>) -> Checked<c::Datatype> {
     state::publish_datatype(copy).ok_or_else(|| full("datatypes"))
 }
 
-/// What a position is counted from.
+/// The origin from which a position is counted.
 fn whence_of(whence: c_int) -> Checked<Whence> {
     match whence {
         k::MPI_SEEK_SET => Ok(Whence::Set),

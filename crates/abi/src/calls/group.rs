@@ -44,7 +44,7 @@ pub fn group_from_session_pset(
     Ok(())
 }
 
-/// The group behind the name of a set of processes.
+/// The group with the name of a process set.
 pub(crate) fn session_members(pset_name: &CStr) -> Checked<Arc<Group>> {
     let members = state::process()?.process_set(&text_of(pset_name));
     members.ok_or_else(|| {

@@ -20,7 +20,7 @@ pub fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Checked<()> {
     state::initialise(k::MPI_THREAD_SINGLE)
 }
 
-/// All levels are provided: the one asked for is.
+/// All levels are supported: the requested one is provided.
 pub fn init_thread(
     _argc: *mut c_int,
     _argv: *mut *mut *mut c_char,
@@ -68,8 +68,8 @@ pub fn is_thread_main(mut flag: Out<c_int>) -> Checked<()> {
     Ok(())
 }
 
-/// The attributes of `MPI_COMM_SELF` go first, while all calls still work: programs hang their own
-/// ends on them.
+/// The attributes of `MPI_COMM_SELF` are deleted first, while all calls still work: programs attach their own
+/// clean-up to them.
 pub fn finalize() -> Checked<()> {
     for (comm, handle) in [
         (state::comm_self(), k::MPI_COMM_SELF),

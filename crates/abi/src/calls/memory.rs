@@ -6,9 +6,9 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::InfoObject;
 
-/// Largest alignment that anybody may ask for.
+/// Largest alignment that may be requested.
 const ALIGNMENT_MAX: usize = 1 << 30;
-/// Alignment without a wish: a cache line.
+/// Default alignment: a cache line.
 const ALIGNMENT: usize = 64;
 
 pub unsafe fn alloc_mem(
@@ -43,8 +43,8 @@ fn alignment(wish: Option<&str>) -> usize {
 }
 
 pub unsafe fn free_mem(base: *mut c_void) -> Checked<()> {
-    // SAFETY: `base` is what `MPI_Alloc_mem` gave, and is freed once (MPI 5.0, section 9.2, `MPI_Free_mem`); null is
-    // nothing to free.
+    // SAFETY: `base` is what `MPI_Alloc_mem` gave, and is freed once (MPI 5.0, section 9.2, `MPI_Free_mem`); nothing
+    // is freed for null.
     unsafe { libc::free(base) };
     Ok(())
 }

@@ -32,7 +32,7 @@ pub fn wtick() -> f64 {
     1e-9
 }
 
-/// Level 0 has no events raised, any above has them; what further arguments say is for profiling libraries.
+/// Level 0 disables events, any higher level enables them; further arguments are for profiling libraries.
 pub fn pcontrol(level: c_int) -> Checked<()> {
     settings::set_level(level);
     Ok(())

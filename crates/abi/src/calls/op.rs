@@ -12,7 +12,7 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::{c, check, handle, state};
 
-/// Most elements that a function with `int` counts is given at once.
+/// Most elements that a function with `int` counts gets in one call.
 const MOST: usize = c_int::MAX as usize;
 
 pub fn op_create(

@@ -134,8 +134,7 @@ fn begin_send(
     Ok(())
 }
 
-/// A name of its own for a send that has ended already, so that what happens to its buffer can be watched until the program
-/// asks.
+/// A separate name for a send that has ended already, so that its buffer can be watched until the program completes it.
 #[cold]
 fn named_apart(id: RequestId) -> Checked<RequestId> {
     if id != RequestId::DONE {
@@ -276,7 +275,7 @@ pub fn iprobe(
     Ok(())
 }
 
-/// The handle of a message; `None` stands for one from `MPI_PROC_NULL`.
+/// The handle of a message; `None` means one from `MPI_PROC_NULL`.
 fn handle_of(message: Option<Message>) -> Checked<c::Message> {
     let Some(message) = message else {
         return Ok(k::MPI_MESSAGE_NO_PROC);
@@ -316,8 +315,7 @@ pub fn improbe(
     Ok(())
 }
 
-/// Takes the message behind a handle, which is gone then; `None` stands for one from
-/// `MPI_PROC_NULL`.
+/// Takes the message of a handle, and ends the handle; `None` means a message from `MPI_PROC_NULL`.
 fn take(message: &mut InOut<c::Message>) -> Checked<Option<Message>> {
     let given = message.get();
     if given == k::MPI_MESSAGE_NO_PROC {

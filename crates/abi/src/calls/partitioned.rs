@@ -106,7 +106,7 @@ pub fn pready_list(
 ) -> Checked<()> {
     let mut rest = array_of_partitions;
     while let Some(&first) = rest.first() {
-        // A run of partitions that follow each other.
+        // A run of consecutive partitions.
         let follow = (i64::from(first)..).zip(rest);
         let length = follow.take_while(|(next, one)| *next == i64::from(**one));
         let length = length.count();
@@ -129,7 +129,7 @@ fn range(low: usize, high: usize) -> Range<u32> {
 }
 
 pub fn parrived(request: c::Request, partition: usize, mut flag: Out<c_int>) -> Checked<()> {
-    // As a request that has ended (MPI 5.0, section 4.2.2).
+    // Like a request that has ended (MPI 5.0, section 4.2.2).
     if request == k::MPI_REQUEST_NULL {
         flag.flag(true);
         return Ok(());

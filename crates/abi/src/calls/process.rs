@@ -1,7 +1,7 @@
 //! Dynamic processes (MPI 5.0, chapter 11): spawning, ports, names, joining.
 //!
-//! What concerns the job as a whole is asked of the launcher; groups meet by messages ([`Comm::accept`]). Processes that
-//! are spawned connect to a port of those who spawn them.
+//! Requests about the job as a whole go to the launcher; groups meet by messages ([`Comm::accept`]). Spawned processes
+//! connect to a port of the processes that spawn them.
 
 mod job;
 mod join;
@@ -57,7 +57,7 @@ pub fn open_port(info: Option<&InfoObject>, mut port_name: TextOut) -> Checked<(
     }
 }
 
-/// Where other hosts are to come in, by the info keys that are reserved for it (MPI 5.0, section 11.9.2).
+/// The address at which other hosts connect, by the info keys reserved for it (MPI 5.0, section 11.9.2).
 fn wanted_door(info: Option<&InfoObject>) -> Checked<Wanted> {
     fn read<T: FromStr>(pairs: &Info, key: &str, expected: &str) -> Checked<Option<T>> {
         let Some(text) = pairs.get(key)? else {
@@ -106,7 +106,7 @@ fn other_jobs() -> Checked<&'static OtherJobs> {
     Ok(&runtime.other_jobs)
 }
 
-/// What the name of a port leads to.
+/// The target of a port name.
 enum Called {
     /// A process of this job.
     Here(Port),
@@ -133,7 +133,7 @@ fn find_port(name: &str) -> Checked<Called> {
     }
 }
 
-/// What a root says of its port: an error of it is that of all.
+/// The root's result about its port: its error is the error of all.
 fn port_at_root(
     comm: &Comm,
     root: u32,
@@ -187,7 +187,7 @@ pub fn comm_connect(
     Ok(())
 }
 
-/// Waits for what is under way on the communicator, then frees it.
+/// Waits for the operations under way on the communicator, then frees it.
 pub fn comm_disconnect(comm: InOut<c::Comm>) -> Checked<()> {
     let given = comm.get();
     let object = check::communicator(given, "comm")?;

@@ -1,4 +1,4 @@
-//! Going on after a loss: the extension for fault tolerance (User Level Failure Mitigation).
+//! Continuing after a loss: the extension for fault tolerance (User Level Failure Mitigation).
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub fn comm_failure_get_acked(comm: &Arc<Comm>, mut failedgrp: Out<c::Group>) ->
     Ok(())
 }
 
-/// The flag is written also if the call ends in an error.
+/// The flag is written even if the call ends in an error.
 pub fn comm_agree(comm: &Arc<Comm>, mut flag: InOut<c_int>) -> Checked<()> {
     losses::note_call();
     let mut agreed = flag.get();

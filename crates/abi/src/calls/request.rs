@@ -49,8 +49,8 @@ fn named(handle: c::Request, argument: &'static str) -> Checked<Option<(RequestI
     }
 }
 
-/// The communicator whose handler gets the faults of an operation: that of its request, the first one
-/// of a list. Asked before the request ends; as long as all handlers are alike, nobody is asked.
+/// The context of the communicator whose handler gets the faults of an operation: that of its request, of the
+/// first one in a list. It is looked up before the request ends, and only if handlers differ.
 fn context_of(requests: &[c::Request]) -> u32 {
     if !state::handlers_vary() {
         return WORLD;
@@ -147,7 +147,8 @@ fn with_names<T>(
     outcome
 }
 
-/// Not inlined: a fiber that waits in between may go on in another thread, whose own place is meant then.
+/// Not inlined: a fiber that waits in between may continue in another thread, and then needs that thread's
+/// variable.
 #[inline(never)]
 fn exchange_names(names: Vec<Option<RequestId>>) -> Vec<Option<RequestId>> {
     NAMES.replace(names)
@@ -161,14 +162,14 @@ fn ended(request: &mut c::Request) {
     }
 }
 
-/// A caller's list of which all must end: handles, and where their statuses go.
+/// A caller's list of requests, all of which must end: handles, and the addresses for their statuses.
 struct Handles<'a> {
     requests: &'a mut [c::Request],
     statuses: StatusesOut,
 }
 
 impl<'a> Handles<'a> {
-    /// Refuses what is no request.
+    /// Refuses handles that are not requests.
     #[inline]
     fn new(requests: &'a mut [c::Request], statuses: StatusesOut) -> Checked<Self> {
         for request in &*requests {
@@ -387,7 +388,7 @@ pub fn testsome(
     )
 }
 
-/// A request that must be there.
+/// A request, which must not be null.
 fn present(handle: c::Request, argument: &'static str) -> Checked<RequestId> {
     match named(handle, argument)? {
         Some((id, _)) => Ok(id),

@@ -79,7 +79,7 @@ pub unsafe fn win_create(
     Ok(())
 }
 
-/// Memory of the program lies where memory can be.
+/// Checks that memory of the program is at a possible address.
 fn check_base(base: *mut c_void, size: usize) -> Checked<()> {
     let fits = base.addr() <= TOO_LARGE - size;
     if size == 0 || base.addr() >= check::PAGE && fits {
@@ -99,7 +99,7 @@ fn no_base(base: *mut c_void) -> Fault {
     )
 }
 
-/// Makes a window whose memory Weft allocates; where it lies goes to `baseptr`.
+/// Makes a window whose memory Weft allocates; its address goes to `baseptr`.
 ///
 /// # Safety
 /// `baseptr` is null or the address of a pointer.
@@ -150,7 +150,7 @@ pub unsafe fn win_allocate_shared(
     unsafe { allocate(flavor, size, disp_unit, info, comm, baseptr, &mut win) }
 }
 
-/// A rank without memory that this process shares: size 0, unit 1, no address.
+/// For a rank whose memory this process does not share: size 0, unit 1, no address.
 pub unsafe fn win_shared_query(
     win: &WinObject,
     rank: c_int,

@@ -1,5 +1,5 @@
 //! The tool interface (MPI 5.0, chapter 15). It only returns codes, and works at any time between its own
-//! initialisation and end. Addresses of results may be null: then nobody wants to know.
+//! initialisation and end. Addresses of results may be null: then the results are not wanted.
 
 mod category;
 mod cvar;
@@ -22,7 +22,7 @@ pub use event::*;
 pub use pvar::*;
 pub use source::*;
 
-/// All levels are provided: the one asked for is.
+/// All levels are supported: the requested one is provided.
 pub fn t_init_thread(required: c_int, mut provided: Optional<c_int>) -> Checked<()> {
     let levels = [
         k::MPI_THREAD_SINGLE,

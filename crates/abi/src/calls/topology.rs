@@ -19,7 +19,7 @@ fn rank_or_null(rank: Option<u32>) -> c_int {
     rank.map_or(k::MPI_PROC_NULL, u32::cast_signed)
 }
 
-/// Stores as many values as there is room for.
+/// Stores as many values as fit.
 fn store(into: &mut [c_int], values: impl IntoIterator<Item = c_int>) {
     for (place, value) in into.iter_mut().zip(values) {
         *place = value;
@@ -32,13 +32,13 @@ fn grid_of(dims: &[c_int], periods: &[c_int]) -> Checked<Cartesian> {
     Ok(Cartesian::new(dims, &periods)?)
 }
 
-/// A list whose length the communicator's topology says.
+/// A list whose length is given by the communicator's topology.
 fn sized<'a>(address: *const c_int, length: usize, name: &'static str) -> Checked<&'a [c_int]> {
     // SAFETY: the list has an element for each dimension, edge or neighbour of the topology (MPI 5.0, section 8.5).
     unsafe { check::slice(address, length, name) }
 }
 
-/// Sets the new communicator of a call to what was made.
+/// Sets the new communicator of a call.
 fn set_new(
     mut new: Out<c::Comm>,
     parent: &Comm,
@@ -83,7 +83,7 @@ pub fn cart_map(
     Ok(())
 }
 
-/// The rank of this process in a topology of so many places.
+/// The rank of this process in a topology of `places` places.
 fn mapped(comm: &Comm, places: u64) -> Checked<c_int> {
     if places > u64::from(comm.size()) {
         return Err(Fault::argument(
@@ -131,7 +131,7 @@ pub fn cart_rank(comm: &Arc<Comm>, coords: *const c_int, mut rank: Out<c_int>) -
     Ok(())
 }
 
-/// A rank of the communicator that a topology is asked about.
+/// A rank of the communicator, as argument of a query about its topology.
 fn known(comm: &Comm, rank: c_int) -> Checked<u32> {
     if rank.cast_unsigned() < comm.size() {
         return Ok(rank.cast_unsigned());
@@ -404,7 +404,7 @@ pub fn dist_graph_neighbors(
 
 /// Factors as close to each other as possible, the largest first, into the places that are 0.
 pub fn dims_create(nnodes: c_int, _ndims: usize, dims: &mut [c_int]) -> Checked<()> {
-    // A product that does not fit divides no number of nodes either.
+    // A product that overflows divides no number of nodes either.
     let fixed = dims
         .iter()
         .filter(|dim| **dim > 0)
@@ -432,7 +432,7 @@ pub fn dims_create(nnodes: c_int, _ndims: usize, dims: &mut [c_int]) -> Checked<
     }
     // The quotient is positive, as both are.
     let rest = (i64::from(nnodes) / fixed) as u32;
-    // More places than prime factors are ones.
+    // Places beyond the prime factors get 1.
     let mut chosen = balanced_factors(rest, free.min(c_int::BITS as usize)).into_iter();
     for dim in dims.iter_mut().filter(|dim| **dim == 0) {
         *dim = chosen.next().map_or(1, u32::cast_signed);

@@ -1,4 +1,5 @@
-//! One-sided accesses, by `mpiexec --check`: those of an epoch that conflict, and memory that the program uses meanwhile.
+//! One-sided accesses, by `mpiexec --check`: accesses of an epoch that conflict, and uses of their memory by
+//! the program.
 //!
 //! ```text
 //!   MPI_Put ──► watch: does an access of this origin conflict? ──► flush, unlock, complete ──► its buffer unchanged?
@@ -7,9 +8,9 @@
 //!                                                                  all accesses to it (`fences`)
 //! ```
 //!
-//! Two accesses conflict if they have bytes in common, nothing orders them, and one of them writes, but for accumulating ones
-//! (MPI 5.0, section 12.7). An access with a request is one of its epoch, too, whose buffers the end of the request frees. What is more,
-//! a get is over then; of the others the request says nothing about the target.
+//! Two accesses conflict if they have bytes in common, nothing orders them, and one of them writes, unless both accumulate (MPI 5.0,
+//! section 12.7). An access with a request also belongs to its epoch; the end of the request frees its buffers. A get is then complete;
+//! for other accesses the request says nothing about the target.
 
 mod kind;
 
@@ -30,10 +31,10 @@ use crate::handle::made::Made;
 
 pub use kind::Kind;
 
-/// Accesses of an epoch that are kept at most: what is beyond is not looked at.
+/// Most accesses of an epoch that are kept: further ones are not checked.
 const MOST: usize = 4096;
 
-/// Pieces of an access at most: of datatypes with more, only the first so many are looked at.
+/// Most pieces of an access: further pieces of a datatype are not checked.
 const PIECES: usize = 1024;
 
 /// An access of this origin, in an epoch that is open.
@@ -42,13 +43,13 @@ pub struct Access {
     pub made: Made,
     pub kind: Kind,
     pub target: u32,
-    /// Bytes of the target's memory, from its base on; of a dynamic window, addresses. In order.
+    /// Bytes of the target's memory, from its base, or addresses for a dynamic window; in order.
     pub spans: Vec<Range<i64>>,
-    /// Of the bytes that are put, if they lie in one piece there.
+    /// Checksum of the bytes that are put, if they are contiguous at the target.
     pub sum: Option<u64>,
     pub within: Within,
     local: Vec<Memory>,
-    /// Which it is of all of this process.
+    /// Its number among all accesses of this process.
     number: u64,
     /// The request that frees its buffers.
     request: Option<RequestId>,
@@ -71,7 +72,7 @@ impl Access {
     }
 }
 
-/// Which accesses a call ends.
+/// The accesses that a call ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// All.
@@ -106,7 +107,7 @@ pub fn common(one: &[Range<i64>], other: &[Range<i64>]) -> Option<Range<i64>> {
     None
 }
 
-/// Where the elements of a target lie.
+/// The bytes of the target's elements.
 fn spans(window: &Window, target: &TargetBuffer<'_>) -> Vec<Range<i64>> {
     let unit = window.unit_of(target.rank).unwrap_or(1);
     let base = target.displacement.wrapping_mul(unit);
@@ -127,8 +128,8 @@ fn spans(window: &Window, target: &TargetBuffer<'_>) -> Vec<Range<i64>> {
     spans
 }
 
-/// An access is about to be made, if everything is checked. What it sends and receives stays valid until it has ended.
-/// Answers its number; 0 if it is not looked at.
+/// An access is about to be made, if everything is checked. Its buffers stay valid until it has ended. Returns its
+/// number; 0 if it is not checked.
 #[inline]
 pub fn watch(
     call: &'static str,
@@ -165,7 +166,7 @@ fn forget_access(window: &Window, number: u64) {
 /// The access with this number has this request, or has failed.
 ///
 /// # Errors
-/// As it has failed.
+/// The access's own failure.
 #[inline]
 pub fn requested(window: &Window, number: u64, request: Result<RequestId>) -> Result<RequestId> {
     match number {
@@ -177,7 +178,7 @@ pub fn requested(window: &Window, number: u64, request: Result<RequestId>) -> Re
 #[cold]
 fn keep_request(window: &Window, number: u64, request: Result<RequestId>) -> Result<RequestId> {
     let request = match request {
-        // One that says which access it is of.
+        // A separate request that identifies its access.
         Ok(RequestId::DONE) => {
             let nothing = Buffer::untyped(Region::EMPTY);
             window.comm().irecv(nothing, Source::Null, TagPattern::Any)
@@ -201,7 +202,8 @@ fn keep_request(window: &Window, number: u64, request: Result<RequestId>) -> Res
     request
 }
 
-/// A request has ended, by this call: if it was of an access, its buffers are free. What is wrong with them.
+/// A request has ended, by this call: if it belonged to an access, its buffers are free. Returns what is
+/// wrong with them.
 pub fn request_ended(id: RequestId, call: &'static str) -> Option<String> {
     let mut windows = all();
     let mut open = windows.iter_mut();
@@ -219,7 +221,7 @@ pub fn request_ended(id: RequestId, call: &'static str) -> Option<String> {
 }
 
 impl Access {
-    /// Its buffers are the program's again, by this call. What is wrong with them.
+    /// This call gives its buffers back to the program. Returns what is wrong with them.
     fn free(&mut self, call: &'static str) -> Option<String> {
         let is_changed = self.local.iter().any(Memory::is_changed);
         self.local.clear();
@@ -291,10 +293,10 @@ fn look_at_types(call: &'static str, target: &TargetBuffer<'_>, own: Option<&Buf
     }
 }
 
-/// What is wrong with an access after another one of the same origin.
+/// The conflict of an access with an earlier one of the same origin.
 fn conflict(one: &Access, before: &Access) -> Option<String> {
     let both = (one.target == before.target).then(|| common(&one.spans, &before.spans));
-    // Those of one origin that accumulate are done in order.
+    // Accumulating accesses of one origin are done in order.
     let ordered = matches!(
         (one.kind, before.kind),
         (Kind::Accumulate(_), Kind::Accumulate(_))
@@ -327,12 +329,12 @@ fn conflict(one: &Access, before: &Access) -> Option<String> {
     ))
 }
 
-/// As people say it: "bytes 0 to 7".
+/// In words: "bytes 0 to 7".
 pub fn bytes_of(span: &Range<i64>) -> String {
     format!("bytes {} to {}", span.start, span.end - 1)
 }
 
-/// Has `complete` end accesses, here and at their targets; they are kept, if everything is checked.
+/// Runs `complete`, which ends accesses here and at their targets; if everything is checked, they are kept.
 #[inline]
 pub fn completed<T>(
     call: &'static str,
@@ -357,7 +359,7 @@ pub fn ended(call: &'static str, window: &Window, which: Ended) {
     }
 }
 
-/// Ends accesses; those that have ended, with the program's buffers as they were.
+/// Ends accesses; returns those that have ended with the program's buffers unchanged.
 #[cold]
 pub fn end(call: &'static str, window: &Window, which: Ended) -> Vec<Access> {
     let mut windows = all();

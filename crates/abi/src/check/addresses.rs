@@ -16,7 +16,7 @@ use crate::generated::constants as k;
 ///
 /// # Safety
 /// As for [`Buffer::new`].
-// Of every call that moves data: forty instructions more as a call of its own.
+// Inlined into every call that moves data: it would cost forty instructions more as a separate call.
 #[inline(always)]
 pub unsafe fn buffer(
     address: *mut c_void,
@@ -173,7 +173,7 @@ impl CountElement for isize {
 /// As the head of the module says.
 #[inline]
 pub unsafe fn counts<T: CountElement>(address: *const T, _name: &'static str) -> Checked<Counts> {
-    // SAFETY: the list may be read until the call returns, as far as the standard says that it reaches: the length is a
+    // SAFETY: the list may be read until the call returns, in the length that the standard gives it: the length is a
     // parameter of the call or the size of its group, and is set by the call before it reads.
     Ok(unsafe { Counts::new(address.cast(), T::WIDE) })
 }
@@ -194,8 +194,8 @@ pub unsafe fn slice<'a, T>(
     if address.is_null() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the list has `length` elements, as the binding says of the two parameters, which do not change until the
-    // call returns (MPI 5.0, section 2.3); null was checked.
+    // SAFETY: the list has `length` elements, as the binding says for the two parameters, which do not change until
+    // the call returns (MPI 5.0, section 2.3); null was checked.
     Ok(unsafe { std::slice::from_raw_parts(address, length) })
 }
 
@@ -215,12 +215,12 @@ pub unsafe fn slice_mut<'a, T>(
     if address.is_null() {
         return Err(Fault::null(name));
     }
-    // SAFETY: the list has room for `length` elements, as the binding says of the two parameters, which nobody else uses
-    // until the call returns (MPI 5.0, section 2.3); null was checked.
+    // SAFETY: the list has room for `length` elements, as the binding says for the two parameters, which nobody else
+    // uses until the call returns (MPI 5.0, section 2.3); null was checked.
     Ok(unsafe { std::slice::from_raw_parts_mut(address, length) })
 }
 
-/// A status to be looked at.
+/// A status to be read.
 ///
 /// # Safety
 /// As the head of the module says.

@@ -1,5 +1,5 @@
-//! Development checks: what `mpiexec --check` asks for. A check says, once for each process, what the program does that
-//! works here and need not work elsewhere, and lets it go on.
+//! Development checks: enabled by `mpiexec --check`. A check reports, once for each process, uses that work here but
+//! need not work elsewhere, and lets the program continue.
 
 use std::sync::Once;
 
@@ -9,7 +9,7 @@ use weft_mpi::{Datatype, Op};
 
 use crate::state;
 
-/// A reduction: characters are no numbers (MPI 5.0, section 6.9.2), though everybody adds them.
+/// A reduction: characters are not numbers (MPI 5.0, section 6.9.2), although all implementations add them.
 #[inline]
 pub fn reduction(op: &Op, datatype: &Datatype) {
     if super::mode().is_full()

@@ -1,4 +1,5 @@
-//! Epochs of windows that fences do not bound, by `mpiexec --check`: which accesses of different origins nothing can have ordered.
+//! Epochs of windows that are not bounded by fences, by `mpiexec --check`: finds accesses of different
+//! origins that nothing can have ordered.
 //!
 //! ```text
 //!   shared locks   A  call of the access ├────────────────┤ end of its flush or unlock       by the clock of one host
@@ -6,9 +7,9 @@
 //!   post, start    the i-th MPI_Win_start for a target belongs to the i-th MPI_Win_post for the origin: the same exposure
 //! ```
 //!
-//! What is over is kept, and told to its target when all meet next: in the next fence or when the window is freed. Accesses under
-//! an exclusive lock come one after the other, and are not kept. Two under shared locks that came one after the other in this run may have been
-//! ordered by messages: nobody is accused then.
+//! Ended accesses are kept, and sent to their target when all ranks meet next: in the next fence or when the window is freed. Accesses under an
+//! exclusive lock come one after the other, and are not kept. Two accesses under shared locks that came one after the other in this run may
+//! have been ordered by messages, and are not reported.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,10 +20,10 @@ use weft_sys::{clock, file};
 
 use super::accesses::Access;
 
-/// Accesses and epochs that are kept at most: what is beyond is not looked at.
+/// Most accesses and epochs that are kept: further ones are not checked.
 const MOST: usize = 4096;
 
-/// Within what an access was made.
+/// The epoch within which an access was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Within {
     /// Between two fences.
@@ -53,7 +54,7 @@ impl Within {
         }
     }
 
-    /// How people say it, and what to do.
+    /// The epoch in words, and what to do.
     pub fn told(self) -> (&'static str, &'static str) {
         match self {
             Self::Fences | Self::Alone => ("in one epoch", "put MPI_Win_fence between them"),
@@ -79,10 +80,10 @@ struct Epochs {
     all_locked: bool,
     /// The targets of the access epoch that was started, each with its number.
     started: HashMap<u32, u64>,
-    /// How many there were, by target.
+    /// How many access epochs there were, by target.
     starts: HashMap<u32, u64>,
     exposures: u64,
-    /// By origin, those that were for it.
+    /// By origin, the exposure epochs that were for it.
     posts: HashMap<u32, Vec<u64>>,
     over: Vec<Access>,
 }
@@ -93,7 +94,7 @@ fn all() -> MutexGuard<'static, HashMap<u32, Epochs>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Changes what is known of a window, if everything is checked.
+/// Changes the epochs of a window, if everything is checked.
 #[inline]
 fn change(window: &Window, change: impl FnOnce(&mut Epochs)) {
     if super::is_full() {
@@ -142,12 +143,12 @@ pub fn started(window: &Window, group: &Group) {
     });
 }
 
-/// It was completed.
+/// The access epoch was completed.
 pub fn completed(window: &Window) {
     change(window, |epochs| epochs.started.clear());
 }
 
-/// This rank's memory is exposed to these.
+/// This rank's memory is exposed to these processes.
 pub fn posted(window: &Window, group: &Group) {
     change(window, |epochs| {
         epochs.exposures += 1;
@@ -160,7 +161,7 @@ pub fn posted(window: &Window, group: &Group) {
     });
 }
 
-/// Within what an access to a target begins now.
+/// The epoch within which an access to a target begins now.
 pub fn within(window: &Window, target: u32) -> Within {
     let mut all = all();
     let epochs = all.entry(window.comm().context()).or_default();
@@ -185,7 +186,7 @@ fn host() -> u64 {
     *HOST.get_or_init(file::host_number)
 }
 
-/// Accesses to the window of this context have ended, also at their targets.
+/// Accesses to the window of this context have ended, at their targets too.
 pub fn keep(context: u32, over: Vec<Access>) {
     let now = clock::monotonic();
     let mut all = all();
@@ -202,14 +203,15 @@ pub fn keep(context: u32, over: Vec<Access>) {
     }
 }
 
-/// Takes those that were kept.
+/// Takes the accesses that were kept.
 pub fn take(window: &Window) -> Vec<Access> {
     let mut all = all();
     let epochs = all.get_mut(&window.comm().context());
     epochs.map_or_else(Vec::new, |epochs| std::mem::take(&mut epochs.over))
 }
 
-/// As its target sees what an origin tells; `None` if that is beyond what is kept.
+/// An origin's report from the target's point of view; `None` if it refers to an epoch that is no longer
+/// kept.
 pub fn at_target(window: &Window, origin: u32, within: Within) -> Option<Within> {
     let Within::Exposure(number) = within else {
         return Some(within);

@@ -1,12 +1,12 @@
-//! Fences and ends of windows, by `mpiexec --check`: each target hears of all accesses of the epoch to its memory, and looks which of several
-//! origins conflict, and whether the program itself has stored there meanwhile.
+//! Fences and ends of windows, by `mpiexec --check`: each target receives all accesses of the epoch to its memory, and checks which of
+//! different origins conflict, and whether the program itself has stored there in the epoch.
 //!
 //! ```text
 //!   exchange of accesses ──► the fence ──► conflicts; are the bytes that were put still there? ──► copy ──► all meet
 //! ```
 //!
-//! The copy of the memory says in the next fence whether bytes were stored to that others only read. Nobody goes on before
-//! all have looked.
+//! In the next fence the copy of the memory shows whether bytes were stored to that others only read. No rank continues
+//! before all have checked.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -25,13 +25,13 @@ use crate::state;
 /// Larger windows are not copied.
 const LARGEST_COPY: usize = 64 << 20;
 
-/// Accesses to one target that are compared with each other at most.
+/// Most accesses to one target that are compared with each other.
 const MOST: usize = 1024;
 
 /// Memory of windows as the last fence left it.
 static COPIES: LazyLock<Mutex<HashMap<u32, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
-/// An access to this rank's memory, as its origin tells it.
+/// An access to this rank's memory, as reported by its origin.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     origin: u32,
@@ -72,7 +72,7 @@ impl Told {
         }
     }
 
-    /// Takes one off the front; `None` at the end, and if it is none.
+    /// Takes one off the front; `None` at the end, and if it is malformed.
     fn decode(origin: u32, bytes: &mut &[u8]) -> Option<Self> {
         let [kind, op, has_sum] = take(bytes)?;
         let sum = u64::from_le_bytes(take(bytes)?);
@@ -111,7 +111,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     bytes.split_off(..N)?.try_into().ok()
 }
 
-/// Fences, with everything checked if that is asked for.
+/// Fences, with all checks if requested.
 #[inline]
 pub fn fence(window: &Window, fence: impl FnOnce() -> Result<()>) -> Result<()> {
     if super::is_full() && is_of_this_world(window) {
@@ -144,17 +144,17 @@ fn watched(window: &Window, fence: impl FnOnce() -> Result<()>) -> Result<()> {
     window.meet()
 }
 
-/// A window is about to be freed: what all have accessed since the last fence. Collective.
+/// A window is about to be freed: checks all accesses since the last fence. Collective.
 pub fn at_end(window: &Window) {
     if super::is_full() && is_of_this_world(window) {
         let told = window.exchange(tell(window, &epochs::take(window)));
-        // Who is lost is told by what comes next.
+        // The next call reports a lost rank.
         let told = told.unwrap_or_default();
         look_at_conflicts(&heard(window, &told));
     }
 }
 
-/// What all origins tell of their accesses to this rank's memory.
+/// The reports of all origins about their accesses to this rank's memory.
 fn heard(window: &Window, told: &[Vec<u8>]) -> Vec<Told> {
     let mut all = Vec::new();
     for (origin, mut bytes) in (0..).zip(told.iter().map(Vec::as_slice)) {
@@ -168,7 +168,7 @@ fn heard(window: &Window, told: &[Vec<u8>]) -> Vec<Told> {
     all
 }
 
-/// What each target is told.
+/// The report for each target.
 fn tell(window: &Window, over: &[Access]) -> Vec<Vec<u8>> {
     let mut out = vec![Vec::new(); window.size() as usize];
     // Naming a place reads debug information.
@@ -184,7 +184,7 @@ fn tell(window: &Window, over: &[Access]) -> Vec<Vec<u8>> {
     out
 }
 
-/// Which accesses have bytes in common with one of another origin that conflicts.
+/// Finds the accesses that have bytes in common with a conflicting one of another origin.
 fn look_at_conflicts(all: &[Told]) -> Vec<bool> {
     let mut conflicting = vec![false; all.len()];
     for (place, one) in all.iter().enumerate().take(MOST) {
@@ -279,7 +279,7 @@ fn read(window: &Window, span: &Range<i64>) -> Option<Vec<u8>> {
     weft_sys::attach::read_own(memory.as_ptr().addr() + first, end - first)
 }
 
-/// As a sum of what a put sends is made.
+/// A checksum, computed as for the data of a put.
 fn sum_of(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

@@ -1,4 +1,4 @@
-//! Findings of the checks: each is told once, and fails the job if that was asked for.
+//! Findings of the checks: each is reported once, and fails the job if requested.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use super::{left_over, mode};
 use crate::state;
 
-/// Findings that a rank tells at most.
+/// Most findings that a rank reports.
 const MOST: usize = 20;
 
-/// Tells a finding: a sentence with the calls and places, and what to do.
+/// Reports a finding: a sentence with the calls and places, and what to do.
 #[cold]
 pub fn tell(text: &str) {
     static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);

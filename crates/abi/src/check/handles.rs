@@ -1,4 +1,4 @@
-//! Objects that handles stand for. A predefined handle is found by its number, any other in its table.
+//! Objects of handles. A predefined handle is looked up by its number, any other in its table.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub fn find_communicator(handle: c::Comm) -> Option<&'static Arc<Comm>> {
     }
 }
 
-/// Whether a handle is that of a communicator, for the library of Fortran: it asks before it looks at a communicator for its own
-/// purposes, so that what is wrong with a handle is told by the call of the program alone. Not in any header.
+/// Whether a handle is that of a communicator, for the library of Fortran: it calls this before it uses a communicator for its
+/// own purposes, so that only the program's call reports an invalid handle. Not in any header.
 #[unsafe(no_mangle)]
 pub extern "C" fn weft_is_communicator(handle: c::Comm) -> c_int {
     find_communicator(handle).is_some().into()
@@ -96,7 +96,7 @@ pub fn committed(handle: c::Datatype, name: &'static str) -> Checked<&'static Ar
     }
 }
 
-/// The same, for so many elements to or from a process: of nothing to or from nobody it may be
+/// The same, for `count` elements to or from a process: with no elements to or from `MPI_PROC_NULL` it may be
 /// `MPI_DATATYPE_NULL`, since such a call has no effect (MPI 5.0, section 3.10).
 #[inline(always)]
 pub fn committed_for(
@@ -111,7 +111,8 @@ pub fn committed_for(
     }
 }
 
-/// Whom the message of a matched probe came from, as far as [`committed_for`] asks: `MPI_PROC_NULL`, or somebody.
+/// The source of a matched probe's message, in the detail that [`committed_for`] needs: `MPI_PROC_NULL`, or
+/// another.
 ///
 /// # Safety
 /// As the head of the module above says.

@@ -1,4 +1,4 @@
-//! What is left over when the process finalises: told once for all ranks that have the same.
+//! Messages, requests and objects left over when the process finalises: reported once for all ranks that have the same.
 //!
 //! | told | by default | by `mpiexec --check` |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | windows, files, communicators, datatypes, groups, operations never freed | those that the program itself has made | those of its libraries, too |
 //! | persistent requests, info objects, error handlers, key values never freed | no | yes |
 //!
-//! A library that keeps a communicator until the process ends is no mistake that whoever runs the program can mend; what
-//! functions free that are called when the attributes of `MPI_COMM_SELF` go is not left over.
+//! A library that keeps a communicator until the process ends is not a mistake that the user of the program can correct.
+//! Objects freed by functions that run when the attributes of `MPI_COMM_SELF` are deleted are not left over.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::handle::ObjectKind;
 use crate::handle::made::{self, Thing};
 use crate::state::{self, Runtime};
 
-/// Ranks that tell what a session has left: they do not compare.
+/// Ranks that report what a session has left: they do not compare.
 const TELLERS: u32 = 4;
 
-/// Kinds of things, in words: one, several, what was not done; and whether the usual checks tell them.
+/// Kinds of things, in words: one, several, what was not done; and whether the default checks report them.
 const KINDS: [(Thing, &str, &str, &str, bool); 10] = [
     (
         Thing::Object(ObjectKind::Message),
@@ -119,7 +119,7 @@ fn owner(context: u32) -> Option<Owner> {
     })
 }
 
-/// What is left over here and now.
+/// The things left over at this rank now.
 fn report(runtime: &Runtime) -> Report {
     let mut report = Report::default();
     let full = mode().is_full();
@@ -147,9 +147,10 @@ fn report(runtime: &Runtime) -> Report {
     report
 }
 
-/// Tells what is left over at `MPI_Finalize`. All ranks of the world call it, also those that check nothing.
+/// Reports what is left over at `MPI_Finalize`. All ranks of the world call it, even those that check
+/// nothing.
 pub fn at_finalize(runtime: &Runtime, all_come: bool) {
-    // What is made by sessions that go on is not left over yet.
+    // Objects of sessions that continue are not left over yet.
     let looked = mode().is_on() && !state::has_sessions();
     let report = if looked {
         report(runtime)
@@ -161,7 +162,7 @@ pub fn at_finalize(runtime: &Runtime, all_come: bool) {
         true => left_over::compare(world, report.likeness()),
         false => Ok(Compared::of_one(report.is_empty(), world.rank() < TELLERS)),
     };
-    // Who is lost meanwhile is told of elsewhere.
+    // A loss in this time is reported elsewhere.
     let Ok(compared) = compared else {
         return;
     };
@@ -169,7 +170,7 @@ pub fn at_finalize(runtime: &Runtime, all_come: bool) {
         state::warn(&text);
     }
     if compared.ranks > 0 && mode().strict {
-        // Once all have told theirs.
+        // Only after all have reported theirs.
         let met = runtime.process.meet();
         if compared.first || met.is_err() {
             fail();
@@ -177,8 +178,8 @@ pub fn at_finalize(runtime: &Runtime, all_come: bool) {
     }
 }
 
-/// Tells what is left over when the last session ends and nothing else goes on. Each rank by itself: they do not wait for
-/// each other here.
+/// Reports what is left over when the last session ends and nothing else continues. Each rank reports by itself, as ranks
+/// do not wait for each other here.
 pub fn at_session_end(runtime: &Runtime) {
     let rank = runtime.world.rank();
     if !mode().is_on() {

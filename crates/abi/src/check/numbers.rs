@@ -35,7 +35,7 @@ fn negative(code: c_int, name: &'static str, value: i64) -> Fault {
     Fault::argument(code, name, "0 or more", value.to_string(), remedy)
 }
 
-/// Number of ranks that a message of a communicator may go to.
+/// Number of ranks to which a message of a communicator may go.
 #[inline]
 fn peers(comm: &Comm) -> u32 {
     match comm.remote_group() {

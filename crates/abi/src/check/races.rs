@@ -1,4 +1,5 @@
-//! Message races: a receive from any source that messages of several senders could match. Which it takes is chance.
+//! Message races: a receive from any source that messages of several senders could match. Chance decides
+//! which one it takes.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! Threads that call although the level asked for does not allow it (MPI 5.0, section 11.6).
+//! Threads that call although the requested level does not permit it (MPI 5.0, section 11.6).
 
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ const ANY: [&str; 7] = [
     "MPI_Error_",
 ];
 
-/// Threads that are inside of calls, as often as they are.
+/// Threads that are inside of calls, once for each call.
 static INSIDE: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
 
 fn inside() -> MutexGuard<'static, Vec<ThreadId>> {
@@ -69,7 +69,7 @@ fn look(call: &'static str, level: c_int, is_main: bool, others: bool) {
         ),
         _ => return,
     };
-    // Asked last: no call of a program that keeps to its level pays for the search.
+    // Checked last: programs that keep to their level do not pay for the search.
     if ANY.iter().any(|word| call.contains(word)) {
         return;
     }

@@ -1,4 +1,5 @@
-//! Requests under way, by `mpiexec --check`: where they were made, and what the program does with their buffers meanwhile.
+//! Requests under way, by `mpiexec --check`: where they were made, and what the program does with their
+//! buffers before they end.
 //!
 //! ```text
 //!   MPI_Isend ──► begun: sum of the bytes ─────────────────────► MPI_Wait ──► ended: the same sum?
@@ -6,9 +7,9 @@
 //!   MPI_Send_init ──► begun, MPI_Start ──► started, as above
 //! ```
 //!
-//! The memory of a send is read by the kernel, which says if it is gone. Buffers with gaps are summed, but not compared with
-//! others: elements of two of them may lie between each other. Receives are not filled with a pattern when they are posted: what
-//! lies behind the message that comes must stay as it was.
+//! The kernel reads the memory of a send, and reports if it is unmapped. Buffers with gaps are summed, but not compared with
+//! others: elements of two such buffers may interleave. Receive buffers are not filled with a pattern when they are posted: the
+//! bytes beyond the received message must not change.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -36,7 +37,7 @@ pub struct BufferUse {
 }
 
 impl BufferUse {
-    /// One that is sent.
+    /// A buffer that is sent.
     pub const fn sends(address: *const c_void, count: i64, datatype: c::Datatype) -> Self {
         Self {
             address: address.cast_mut(),
@@ -46,7 +47,7 @@ impl BufferUse {
         }
     }
 
-    /// One that is received into.
+    /// A buffer that is received into.
     pub const fn receives(address: *mut c_void, count: i64, datatype: c::Datatype) -> Self {
         Self {
             address,
@@ -56,7 +57,7 @@ impl BufferUse {
         }
     }
 
-    /// The memory; `None` if the arguments are wrong, which the call has said.
+    /// The memory; `None` if the arguments are wrong, as the call has reported.
     ///
     /// # Safety
     /// As for [`buffer`].
@@ -78,7 +79,7 @@ impl BufferUse {
 pub struct Memory {
     pub receives: bool,
     buffer: Buffer,
-    /// Of what is sent, when it was begun.
+    /// Checksum of the sent data at the beginning.
     sum: Option<u64>,
 }
 
@@ -96,12 +97,12 @@ impl Memory {
         memory
     }
 
-    /// Of what is sent, when it was begun.
+    /// Checksum of the sent data at the beginning.
     pub fn sum(&self) -> Option<u64> {
         self.sum
     }
 
-    /// Whether what is sent is not what it was.
+    /// Whether the sent data have changed.
     pub fn is_changed(&self) -> bool {
         self.sum.is_some() && self.sum != self.sum_now()
     }
@@ -151,7 +152,7 @@ impl Memory {
     }
 }
 
-/// A request that the program has a handle of.
+/// A request of which the program has a handle.
 #[derive(Debug)]
 struct UnderWay {
     made: Made,
@@ -171,7 +172,8 @@ pub fn made(id: RequestId) -> Option<String> {
     made.map(|made| made.describe())
 }
 
-/// A call uses memory that requests under way use in another way. What is found, to be told without the lock.
+/// A call uses memory that requests under way use in another way. Returns the findings, to be reported
+/// without the lock.
 fn conflicts(all: &HashMap<RequestId, UnderWay>, made: &Made, memory: &[Memory]) -> Vec<String> {
     let mut found = Vec::new();
     for other in all.values().filter(|other| other.is_active) {
@@ -220,7 +222,7 @@ pub unsafe fn used(call: &'static str, buffers: &[BufferUse]) {
     tell_all(found);
 }
 
-/// A call has ended with this code; if it has succeeded, its request stands there, and uses these buffers.
+/// A call has ended with this code; if it has succeeded, its request is at `request`, and uses these buffers.
 ///
 /// # Safety
 /// As for [`buffer`], until the request has ended.
@@ -234,7 +236,7 @@ pub unsafe fn begun(
     if code != k::MPI_SUCCESS || request.is_null() {
         return;
     }
-    // SAFETY: the call has stored its request there.
+    // SAFETY: the call has stored its request at the address.
     let Named::Request(id, persistent) = unpack(unsafe { request.read_unaligned() }) else {
         return;
     };
@@ -274,7 +276,7 @@ fn activate(all: &mut HashMap<RequestId, UnderWay>, id: RequestId, made: &Made) 
     found
 }
 
-/// A request has ended: what is wrong with its buffers.
+/// A request has ended: returns what is wrong with its buffers.
 fn ended(
     all: &mut HashMap<RequestId, UnderWay>,
     id: RequestId,
@@ -320,7 +322,7 @@ impl Watched {
     /// The requests of a call.
     ///
     /// # Safety
-    /// So many handles may be read there, before the call and after it.
+    /// `count` handles may be read there, before the call and after it.
     #[cold]
     pub unsafe fn before(call: &'static str, address: *const c::Request, count: c_int) -> Self {
         let count = if address.is_null() {
@@ -337,7 +339,7 @@ impl Watched {
         }
     }
 
-    /// What has become of them.
+    /// Checks them after the call.
     #[cold]
     pub fn after(self, code: c_int) {
         let Some(runtime) = state::runtime() else {

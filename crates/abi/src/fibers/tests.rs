@@ -1,7 +1,7 @@
 //! Every order of spawn, join, detach and end, by the C entry points.
 //!
 //! One worker runs the subject, the fibers that join it and the one that directs them, so each sequence of
-//! steps is played exactly as written and the answers of all calls are known beforehand.
+//! steps runs exactly as written, and the results of all calls are known in advance.
 
 use std::ptr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use weft_atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 
-/// What is done next.
+/// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     /// Another fiber joins the subject.
@@ -42,10 +42,10 @@ const LENGTH: u32 = 5;
 const UNKNOWN: c_int = 1;
 const NOBODY: c_int = -libc::ESRCH;
 
-/// What the director and the subject share.
+/// The state that the director and the subject share.
 #[derive(Default)]
 struct Subject {
-    /// What it is to do, 0 for nothing.
+    /// The step that it shall do, 0 for none.
     order: AtomicU32,
     answer: AtomicI32,
 }
@@ -76,7 +76,7 @@ unsafe extern "C" fn subject(argument: *mut c_void) -> *mut c_void {
     }
 }
 
-/// One who joins, and what it was answered.
+/// A fiber that joins, and its result.
 struct Joiner {
     subject: AtomicU64,
     answer: AtomicI32,
@@ -115,7 +115,7 @@ fn directed(work: impl FnOnce() + Send + 'static) {
     unsafe extern "C" fn run(argument: *mut c_void) -> *mut c_void {
         // SAFETY: given once, below.
         let work = unsafe { Box::from_raw(argument.cast::<Work>()) };
-        // A panic would end the process, for this is the C face; its message is written all the same.
+        // A panic would end the process, because this is called from C; its message is written all the same.
         work();
         ptr::null_mut()
     }
@@ -125,14 +125,14 @@ fn directed(work: impl FnOnce() + Send + 'static) {
     assert_eq!(unsafe { weft_fiber_join(fiber, ptr::null_mut()) }, 0);
 }
 
-/// Lets the others of the worker come as far as they can: each step of theirs takes two turns at most.
+/// Lets the worker's other fibers run as far as they can: each of their steps takes at most two turns.
 fn settle() {
     for _ in 0..4 {
         weft_fiber_yield();
     }
 }
 
-/// Plays one sequence; panics at the first answer that is not the one promised.
+/// Plays one sequence; panics at the first unexpected result.
 fn play(steps: &[Step]) {
     let shared = Box::new(Subject::default());
     let place = (&raw const *shared).cast_mut().cast::<c_void>();

@@ -1,7 +1,7 @@
-//! Objects that the program has made and not freed: by which call, and where.
+//! Objects that the program has made and not freed, with the calls and places that made them.
 //!
-//! Entry points of calls that make an object [note] it; whoever frees it has it [forgotten](forget). What is here when
-//! the process finalises is [left over](crate::check::left_over).
+//! Entry points of calls that make an object [note] it; those that free it [forget] it. The objects here when the
+//! process finalises are [left over](crate::check::left_over).
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -19,16 +19,16 @@ const KEY_VALUE: usize = 1 << 31;
 /// How an object was made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Made {
-    /// By this function.
+    /// The function that made it.
     pub call: &'static str,
-    /// At this place, if it can be known.
+    /// The place of the call, if known.
     pub place: Option<CallSite>,
 }
 
 impl Made {
-    /// By this function, and where the program is.
+    /// Made by this function, at the present place of the program.
     pub fn here(call: &'static str) -> Self {
-        // What an extension of Python has made is told by the mode alone that tells of libraries.
+        // Objects made by a Python extension are reported only in the mode that reports libraries.
         let place = match check::is_full() {
             true => CallSite::of_caller(),
             false => CallSite::of_return(),
@@ -65,7 +65,7 @@ fn all() -> MutexGuard<'static, HashMap<usize, Made>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call has ended with this code; where its result is, the handle of an object stands if it has succeeded.
+/// A call has ended with this code; if it has succeeded, its result at `address` is the handle of an object.
 ///
 /// # Safety
 /// If the code is `MPI_SUCCESS`, the address may be read as a handle.
@@ -77,7 +77,7 @@ pub unsafe fn note(call: &'static str, code: c_int, address: *const usize) {
     // SAFETY: as the caller promises.
     let handle = unsafe { address.read_unaligned() };
     let made = match kind_of(handle) {
-        // What is predefined is no object of the program.
+        // Predefined objects do not belong to the program.
         None => return,
         // Probing may be as frequent as receiving.
         Some(ObjectKind::Message) if !check::is_full() => Made { call, place: None },
@@ -86,7 +86,7 @@ pub unsafe fn note(call: &'static str, code: c_int, address: *const usize) {
     all().insert(handle, made);
 }
 
-/// The object is freed, or was told to be.
+/// The object is freed, or marked to be freed.
 pub fn forget(handle: usize) {
     all().remove(&handle);
 }
@@ -103,7 +103,7 @@ pub fn forget_key(key: c_int) {
     all().remove(&(KEY_VALUE | key as usize));
 }
 
-/// What was made and not freed.
+/// The objects that were made and not freed.
 pub fn list() -> Vec<(Thing, Made)> {
     let all = all();
     let things = all.iter().filter_map(|(handle, made)| {

@@ -7,11 +7,11 @@
 //!      └──────────┴──┴──┴──────────┴──────────┴─────────┘
 //! ```
 //!
-//! Of the first four million requests that are live at once the handle converts to an integer and back
-//! (`MPI_Request_toint`); that of a later one does not fit, and is 0 there, which is no handle.
+//! The handles of the first four million requests that are live at once convert to an integer and back
+//! (`MPI_Request_toint`); the handle of a later one does not fit, and becomes 0, which is not a handle.
 //!
-//! A persistent request keeps its handle when it ends, others give it up: the bit says so without a
-//! look into the engine.
+//! A persistent request keeps its handle when it ends, others lose it: the bit shows this without a look into
+//! the engine.
 
 use weft_mpi::RequestId;
 
@@ -22,7 +22,7 @@ const MARK: usize = 1 << 30;
 const PERSISTENT: usize = 1 << 29;
 const INDEX_BITS: u32 = 22;
 const LOW: u32 = (1 << INDEX_BITS) - 1;
-/// Bits of an index that do not fit there, and where they are.
+/// Bits of an index that do not fit there, and their place.
 const HIGH_BITS: u32 = u32::BITS - INDEX_BITS;
 const HIGH_SHIFT: u32 = 32;
 const _: () = assert!(INDEX_BITS + RequestId::GENERATION_BITS == 29);
@@ -34,7 +34,7 @@ pub enum Named {
     Null,
     /// A request, and whether it is persistent.
     Request(RequestId, bool),
-    /// Nothing that a call has returned.
+    /// A value that no call has returned.
     Wild,
 }
 
@@ -56,7 +56,7 @@ const fn handle(id: RequestId, persistent: bool) -> c::Request {
     c::Request(high | MARK | persistent | (id.generation() as usize) << INDEX_BITS | index)
 }
 
-/// What the handle of a request that ends once has and has not, but for index and generation.
+/// The fixed bits in the handle of a request that ends once: all except index and generation.
 const SHAPE: usize =
     !((1 << HIGH_SHIFT) - 1) & !(((1 << HIGH_BITS) - 1) << HIGH_SHIFT) | 3 << 30 | PERSISTENT;
 
@@ -72,7 +72,7 @@ pub const fn ends_once(handle: c::Request) -> Option<RequestId> {
 /// The name in a handle that has the shape of one.
 #[inline(always)]
 const fn id_of(handle: c::Request) -> RequestId {
-    // The constructor cuts the generation to its bits, and so the mark of persistent requests off.
+    // The constructor truncates the generation to its bits, and so removes the mark of persistent requests.
     let low = handle.0 as u32;
     let high = (handle.0 >> HIGH_SHIFT) as u32;
     RequestId::new(high << INDEX_BITS | low & LOW, low >> INDEX_BITS)

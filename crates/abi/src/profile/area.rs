@@ -1,6 +1,6 @@
-//! Area of a thread: what it writes into the memory of its rank's profile. Sites of calls, whom they have waited for, arrivals
-//! at collectives, events of a timeline: the [layout] says where. The thread alone writes, the
-//! launcher reads when the rank has ended.
+//! Area of a thread: the part of its rank's profile memory into which it writes call sites, the ranks that calls have waited
+//! for, arrivals at collectives, and events of a timeline; the [layout] says where. Only the thread writes; the launcher reads
+//! when the rank has ended.
 
 use weft_atomic::{AtomicU64, Ordering};
 use weft_launch::profile::estimate::{self, Estimate, Slice};
@@ -12,16 +12,16 @@ use weft_launch::profile::layout::{
 use super::add;
 use super::trampoline::count_in;
 
-/// Calls of a site that are all timed.
+/// The first calls of a site, all of which are timed.
 const FIRST: u64 = 64;
-/// After these, so many are counted between two that are timed, if they are quick.
+/// After these, this many quick calls are only counted between two that are timed.
 const BETWEEN: u64 = 31;
 /// Ticks of a quick call: about a microsecond.
 const QUICK: u64 = 3000;
 
-/// What one thread writes.
+/// The area of one thread.
 pub struct Area {
-    /// Which it is.
+    /// Its number.
     pub number: usize,
     words: &'static [AtomicU64],
 }
@@ -37,35 +37,35 @@ pub fn track(area: &Area) -> u32 {
 /// An event of a timeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// What.
+    /// The kind.
     pub kind: EventKind,
-    /// Which site.
+    /// The call site.
     pub site: usize,
-    /// Whose.
+    /// The track.
     pub track: u32,
-    /// From when …
+    /// Begin ……
     pub begun: u64,
-    /// … to when.
+    /// … and end.
     pub ended: u64,
-    /// With whom: a number in the job.
+    /// The peer: a number in the job.
     pub peer: u32,
-    /// The tag; of a wait the cause.
+    /// The tag; for a wait, the cause.
     pub tag: i32,
-    /// Of the communicator.
+    /// The context of the communicator.
     pub context: u32,
     /// Bytes of data.
     pub bytes: u64,
-    /// What the message has carried, by which it is known; 0 for nothing.
+    /// The mark that the message has carried; 0 for none.
     pub mark: u64,
 }
 
 impl Area {
-    /// Over these words.
+    /// The area in these words.
     pub fn new(number: usize, words: &'static [AtomicU64]) -> Self {
         Self { number, words }
     }
 
-    /// It is the calling thread's.
+    /// The calling thread takes it.
     pub fn begin(&self) {
         // SAFETY: asks for a number.
         let thread = unsafe { libc::gettid() };
@@ -78,8 +78,8 @@ impl Area {
         &self.words[SITES_AT + place * site::WORDS + word]
     }
 
-    /// The site of a call that returns to this address. A new one gets the texts that `texts` finds for it: of the call, and of
-    /// the object that it is in. `None`: there is no room left.
+    /// The site of a call that returns to this address. A new site gets the texts that `texts` finds: the call, and the object
+    /// that contains the site. `None`: there is no room left.
     #[inline]
     pub fn find_site(
         &self,
@@ -119,7 +119,7 @@ impl Area {
         set(site::OBJECT, object);
     }
 
-    /// The sites in use, and what their calls return to.
+    /// The sites in use, and the return addresses of their calls.
     pub fn sites(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..SITES).filter_map(|place| {
             let key = self.word(place, site::KEY).load(Ordering::Relaxed);
@@ -159,7 +159,8 @@ impl Area {
         add(&row[call::RECORDED], 1);
     }
 
-    /// The first call of a slice: what was left out before it is like what the slice before has recorded.
+    /// The first call of a slice: the calls left out before it count as similar to those recorded in the
+    /// previous slice.
     #[cold]
     fn begin_slice(&self, number: usize, slice: u64) {
         let row = self.call_row(number);
@@ -235,7 +236,7 @@ impl Area {
         self.word(place, site::SKIP).store(skip, Ordering::Relaxed);
     }
 
-    /// A call has waited; of that time it has slept so long without a break.
+    /// A call has waited for `ticks`, and slept without a break for `slept` of them.
     pub fn wait(&self, place: usize, timed: bool, (ticks, slept): (u64, u64)) {
         let word = if timed {
             site::WAITED
@@ -257,7 +258,7 @@ impl Area {
         }
     }
 
-    /// … for somebody.
+    /// … for a peer.
     pub fn add_wait(&self, place: usize, (cause, peer): (Cause, u32), (ticks, slept): (u64, u64)) {
         let key = layout::wait_key(place, cause, peer);
         let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
@@ -278,13 +279,14 @@ impl Area {
         add(&self.words[area::WAITS_LEFT_OUT], 1);
     }
 
-    /// Whether arrivals at the collective with this number are kept.
+    /// Whether arrivals at the collective with this number are recorded.
     pub fn keeps_arrival(&self, number: u32) -> bool {
         let shift = self.words[area::ARRIVALS_SHIFT].load(Ordering::Relaxed);
         u64::from(number).is_multiple_of(1 << shift)
     }
 
-    /// The thread was in a collective. When there is no room left, those of every second one are forgotten.
+    /// The thread was in a collective. When there is no room left, arrivals at every second collective are
+    /// dropped.
     pub fn arrive(&self, (collective, leader): (u64, u32), begun: u64, ticks: u64, place: usize) {
         let mut count = self.words[area::ARRIVALS].load(Ordering::Relaxed) as usize;
         if count >= ARRIVALS {
@@ -306,7 +308,7 @@ impl Area {
             }
             count = kept;
             if count >= ARRIVALS {
-                // As many communicators as there is room.
+                // There is no room for further communicators.
                 return;
             }
         }

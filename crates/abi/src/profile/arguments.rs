@@ -1,7 +1,8 @@
-//! Arguments of a call under way, as the trampoline has kept them: what they say of data, requests, communicator and status.
+//! Arguments of a call under way, as stored by the trampoline: data, requests, communicator and status.
 //!
 //! # Safety
-//! The frame is that of the call, and its addresses are the caller's, who keeps the promises of the C binding.
+//! The frame is that of the call, and its addresses come from the caller, who keeps the promises of the C
+//! binding.
 
 use weft_launch::profile::layout::NOBODY;
 
@@ -15,10 +16,10 @@ use crate::check;
 use crate::generated::constants as k;
 use crate::state;
 
-/// Requests that take a timeline as long as a simple call does.
+/// The number of requests that cost a timeline as much as a simple call.
 const REQUESTS_OF_COST: u32 = 4;
 
-/// The bytes that a call's arguments speak of.
+/// The bytes of data in a call's arguments.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -43,7 +44,7 @@ pub unsafe fn bytes_of(call: &Call, frame: &Frame) -> u64 {
         .saturating_mul(size as u64)
 }
 
-/// How many simple calls a call costs as much as: a timeline looks at each request, and at each status.
+/// The cost of a call in simple calls: a timeline reads each request and each status.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -57,7 +58,7 @@ pub unsafe fn cost_of(recorder: &Recorder, call: &Call, frame: &Frame) -> u32 {
     u32::try_from(requests).map_or(1, |requests| 1 + requests / REQUESTS_OF_COST)
 }
 
-/// Whether the status of the call says nothing of a sender that was waited for.
+/// Whether the sender that the call waits for is known without its status.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -70,7 +71,7 @@ pub unsafe fn knows_its_source(call: &Call, frame: &Frame) -> bool {
     }
 }
 
-/// Gives the call a status to fill if it was given none, where its source counts.
+/// Gives the call a status to fill if it has none and its source matters.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -102,7 +103,7 @@ pub unsafe fn status_of(call: &Call, frame: &Frame) -> Option<c::Status> {
     }
 }
 
-/// Who has sent what a call has waited for on the communicator with this context, as a number in the job.
+/// The sender that a call has waited for, on the communicator with this context, as a number in the job.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -116,7 +117,7 @@ pub unsafe fn source_of(call: &Call, frame: &Frame, context: u32) -> u32 {
     })
 }
 
-/// The number of a collective on its communicator, if arrivals at it are kept.
+/// The number of a collective on its communicator, if arrivals at it are recorded.
 ///
 /// # Safety
 /// The frame is that of the call.

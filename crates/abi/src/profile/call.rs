@@ -1,8 +1,8 @@
-//! Call of a profile: what it does to messages, and which of its arguments say so.
+//! Call of a profile: its effect on messages, and the places of the relevant arguments.
 
 use weft_atomic::AtomicPtr;
 
-/// Where an argument stands among those of its call.
+/// The place of an argument among those of its call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(u8);
 
@@ -22,7 +22,7 @@ impl Place {
     }
 }
 
-/// What a call does to messages.
+/// The effect of a call on messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// It sends one.
@@ -33,13 +33,13 @@ pub enum Kind {
     BeginReceive,
     /// It sends one and receives one.
     Exchange,
-    /// It completes requests, or asks whether they are.
+    /// It completes requests, or tests them.
     Complete,
     /// It starts a persistent request.
     Start,
     /// It is, or begins, a collective.
     Collective,
-    /// Nothing that is followed.
+    /// Other calls, which are not followed.
     Other,
 }
 
@@ -48,7 +48,7 @@ pub enum Kind {
 #[repr(transparent)]
 pub struct Code(pub *const ());
 
-// SAFETY: it is the address of a function, and says nothing of who may call it when.
+// SAFETY: it is the address of a function, and makes no statement about its callers.
 unsafe impl Sync for Code {}
 
 /// A call.
@@ -56,13 +56,13 @@ unsafe impl Sync for Code {}
 pub struct Call {
     /// Its name.
     pub name: &'static str,
-    /// Where `MPI_X` jumps to.
+    /// The word with the jump target of `MPI_X`.
     pub target: &'static AtomicPtr<()>,
     /// `PMPI_X`.
     pub whole: Code,
     /// How many arguments it has.
     pub arguments: u8,
-    /// What it does.
+    /// Its effect.
     pub kind: Kind,
     /// Counts have 64 bits.
     pub long: bool,
@@ -70,13 +70,13 @@ pub struct Call {
     pub count: Place,
     /// … of this datatype.
     pub datatype: Place,
-    /// Whom it sends to.
+    /// The destination.
     pub dest: Place,
-    /// Whom it receives from.
+    /// The source.
     pub source: Place,
-    /// The tag, of what is sent if it does both.
+    /// The tag; that of the sent message if it sends and receives.
     pub tag: Place,
-    /// The tag of what is received, if it does both.
+    /// The tag of the received message, if it sends and receives.
     pub receive_tag: Place,
     /// The communicator.
     pub comm: Place,
@@ -93,13 +93,13 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether it is made only by threads that may call by the level of thread support: it is about messages. Others may be among those that any
-    /// thread may make at any level.
+    /// Whether only threads permitted by the level of thread support make it: it concerns messages. Any thread may make some of the other calls
+    /// at any level.
     pub fn is_of_the_threads_that_call(&self) -> bool {
         self.kind != Kind::Other || self.comm != Place::NONE
     }
 
-    /// A call of which nothing is known but this.
+    /// A call of which only this is known.
     pub const fn new(
         name: &'static str,
         target: &'static AtomicPtr<()>,

@@ -1,5 +1,5 @@
-//! Collectives of communicators, numbered in the order in which this rank calls them: the same one has the same number on all
-//! members.
+//! Collectives of communicators, numbered in the order in which this rank calls them: so that a collective has the same
+//! number on all members.
 
 use weft_atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ pub struct Collectives {
 }
 
 impl Collectives {
-    /// No communicator is known yet.
+    /// Without any communicator yet.
     pub const fn new() -> Self {
         Self {
             slots: [const { AtomicU64::new(0) }; CONTEXTS],

@@ -1,4 +1,4 @@
-//! Here: what the calling thread knows of itself: its area, the call that it is in, and what it has waited in that.
+//! Here: the profile state of the calling thread: its area, its present call, and the waits in that call.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use super::area::Area;
 use super::slices::Slices;
 use super::token::Token;
 
-/// Ticks of a sleep that is told whoever sleeps: about a tenth of a millisecond.
+/// Ticks from which a sleep is reported even for calls that are left out: about a tenth of a millisecond.
 const LONG: u64 = 300_000;
 
 thread_local! {
@@ -18,32 +18,33 @@ thread_local! {
     };
 }
 
-/// What a thread knows of itself.
+/// The profile state of a thread.
 struct Here {
     area: Cell<Option<&'static Area>>,
     left_out: Cell<bool>,
-    /// The call that it is in, until it waits.
+    /// Its present call, until it waits.
     token: Cell<u64>,
-    /// Ticks that it has waited in that for a sender that is not known yet, those of long sleeps, and the context of the communicator.
+    /// Ticks that it has waited in the call for a sender that is not known yet, those of long sleeps, and the
+    /// context of the communicator.
     unknown: Cell<(u64, u64, u32)>,
     /// Ticks of long sleeps of its wait, and when the first of them began.
     slept: Cell<(u64, u64)>,
-    /// It waits in a call that is recorded.
+    /// Whether it waits in a call that is recorded.
     is_recorded: Cell<bool>,
     /// The message that its call sends.
     sending: Cell<Sending>,
 }
 
-/// A message that a call is to send, or has sent, under way.
+/// A message that the present call will send or has sent.
 #[derive(Clone, Copy)]
 struct Sending {
-    /// Whose it is, of those that run on the thread.
+    /// The fiber that sends it, if any.
     fiber: Option<Fiber>,
     /// The mark of the call; 0 if there is none.
     mark: u64,
-    /// What the message carries; 0 while it is not begun.
+    /// The word that the message carries; 0 while it is not begun.
     word: u64,
-    /// The engine that it goes by.
+    /// The engine that sends it.
     engine: u32,
 }
 
@@ -62,7 +63,7 @@ pub fn area() -> Option<&'static Area> {
     HERE.with(|here| here.area.get())
 }
 
-/// The calling thread has this area from now on; `None`: it gets none.
+/// Sets the area of the calling thread; `None`: it gets none.
 pub fn set_area(area: Option<&'static Area>) {
     HERE.with(|here| {
         here.area.set(area);
@@ -75,13 +76,13 @@ pub fn is_left_out() -> bool {
     HERE.with(|here| here.left_out.get())
 }
 
-/// The calling thread is in this call.
+/// Sets the present call of the calling thread.
 #[inline]
 pub fn set_current(token: Token) {
     HERE.with(|here| here.token.set(token.0));
 }
 
-/// The caller is in a call whose message is to have this mark.
+/// The caller is in a call whose message shall have this mark.
 pub fn begin_sending(mark: u64) {
     HERE.with(|here| {
         here.sending.set(Sending {
@@ -92,7 +93,7 @@ pub fn begin_sending(mark: u64) {
     });
 }
 
-/// The caller begins a message in this engine: the mark of its call, for the first one.
+/// The caller begins a message in this engine: returns the mark of its call, for the first message.
 pub fn begin_message(engine: u32) -> u64 {
     HERE.with(|here| {
         let sending = here.sending.get();
@@ -108,7 +109,7 @@ pub fn begin_message(engine: u32) -> u64 {
     })
 }
 
-/// The message that the caller has just begun carries this word in place of the mark.
+/// The message that the caller has just begun carries this word instead of the mark.
 pub fn message_carries(word: u64) {
     HERE.with(|here| {
         here.sending.set(Sending {
@@ -118,7 +119,8 @@ pub fn message_carries(word: u64) {
     });
 }
 
-/// The call with this mark has ended: what its message has carried, and in which engine; 0 if there was none, or others were here.
+/// The call with this mark has ended: returns the word that its message has carried, and the engine; 0 if
+/// there was no message, or other calls have replaced it.
 pub fn end_sending(mark: u64) -> (u64, u32) {
     HERE.with(|here| {
         let sending = here.sending.get();
@@ -130,7 +132,8 @@ pub fn end_sending(mark: u64) -> (u64, u32) {
     })
 }
 
-/// The recorded call that the calling thread is in, which begins to wait, and its message; it is in none from now on: it may run another fiber.
+/// The calling thread's recorded call, which begins to wait, and its message. From now on the thread is in no
+/// call: it may run another fiber.
 pub fn begin_wait(slices: &Slices) -> (Token, [u64; 3]) {
     HERE.with(|here| {
         let token = match Token(here.token.replace(0)) {
@@ -139,7 +142,7 @@ pub fn begin_wait(slices: &Slices) -> (Token, [u64; 3]) {
         };
         here.is_recorded.set(token != Token::NONE);
         let sending = here.sending.replace(Sending::NOTHING);
-        // Of a fiber that has gone nothing is left to be known.
+        // The state of a fiber that has left is lost.
         let is_own = sending.mark != 0 && sending.fiber == weft_fiber::current();
         let message = match is_own {
             true => [sending.mark, sending.word, sending.engine.into()],
@@ -149,7 +152,7 @@ pub fn begin_wait(slices: &Slices) -> (Token, [u64; 3]) {
     })
 }
 
-/// The calling thread has waited for a sender that its call will know.
+/// The calling thread has waited for a sender that its call will find out.
 pub fn add_unknown(ticks: u64, slept: u64, context: u32) {
     HERE.with(|here| {
         let (before, slept_before, _) = here.unknown.get();
@@ -158,7 +161,7 @@ pub fn add_unknown(ticks: u64, slept: u64, context: u32) {
     });
 }
 
-/// The calling thread has slept. Whether a timeline tells that.
+/// The calling thread has slept. Returns whether a timeline reports that.
 pub fn add_slept(since: u64, now: u64) -> bool {
     let ticks = now.saturating_sub(since);
     HERE.with(|here| {
@@ -172,7 +175,8 @@ pub fn add_slept(since: u64, now: u64) -> bool {
     })
 }
 
-/// The calling thread is in this call again, with this message: it has waited. Ticks of its long sleeps, and when the first of them began.
+/// The calling thread has waited and is in this call again, with this message. Returns the ticks of its long
+/// sleeps, and when the first of them began.
 pub fn end_wait(token: Token, [mark, word, engine]: [u64; 3]) -> (u64, u64) {
     HERE.with(|here| {
         here.token.set(token.0);
@@ -189,7 +193,8 @@ pub fn end_wait(token: Token, [mark, word, engine]: [u64; 3]) -> (u64, u64) {
     })
 }
 
-/// How long that was, with long sleeps and without anything else, and the context of the communicator.
+/// Takes the wait for an unknown sender: its ticks, those of long sleeps, and the context of the
+/// communicator.
 #[inline]
 pub fn take_unknown() -> (u64, u64, u32) {
     HERE.with(|here| {

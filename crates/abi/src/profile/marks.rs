@@ -1,16 +1,17 @@
-//! Marks of messages: by these a timeline knows which message was received, also where calls before it were left out.
+//! Marks of messages: by these a timeline identifies the received message, even if earlier calls were left
+//! out.
 //!
 //! ```text
 //!   sender    enter: the thread has a mark ── PMPI_Send: the engine asks for it ── leave: told as sent, with what it has carried
 //!   receiver  enter: marks in statuses are cleared ── PMPI_Recv ── leave: told as received, with the mark in the status
 //! ```
 //!
-//! A small message carries the mark in a word that it has anyway; one that was announced, and a synchronous one, is known by the word of its
-//! transfer. One that was held back gets that word when it leaves: it is told as sent with its mark, and later which word that became.
+//! A small message carries the mark in an existing word; an announced or synchronous message is identified by the word of its transfer. A
+//! message that was held back gets that word when it leaves: it is recorded as sent with its mark, and later with the word that replaced it.
 //!
 //! The mark belongs to the thread or the fiber that is in the call, and is kept with [what it knows of itself](super::here). So several may send
-//! at once, in one engine or in several. A fiber that had to leave its worker before its message was begun, with nothing to wait for, finds
-//! that another one may have been there: then its message has no mark, and no arrow.
+//! at once, in one engine or in several. If a fiber had to leave its worker before its message was begun, without a wait, another fiber may have
+//! used the state: then its message has no mark, and no arrow.
 
 use std::ffi::c_int;
 
@@ -26,22 +27,23 @@ use super::trampoline::Frame;
 use crate::c;
 use crate::generated::constants as k;
 
-/// Statuses of one call that are looked at, at most.
+/// Most statuses of one call that are read.
 const MOST: usize = 4096;
 
 /// Marks of this rank.
 #[derive(Default)]
 pub struct Marks {
-    /// They are used.
+    /// Whether marks are used.
     are_used: AtomicBool,
-    /// How many there were.
+    /// How many marks were given.
     count: AtomicU64,
-    /// Calls under way that have one. Each is counted by the thread that is in it, before its message is begun: whoever finds 0 here has none.
+    /// The number of calls under way with a mark. Each is counted by its own thread, before its message is
+    /// begun: a thread that finds 0 here has none.
     calls: AtomicU32,
 }
 
 impl Marks {
-    /// Marks what this rank sends.
+    /// Begins to mark the messages that this rank sends.
     pub fn begin(&self) {
         self.are_used.store(true, Ordering::Relaxed);
     }
@@ -51,12 +53,13 @@ impl Marks {
         self.are_used.load(Ordering::Relaxed)
     }
 
-    /// How many calls under way have one.
+    /// The number of calls under way with a mark.
     pub fn calls(&self) -> &AtomicU32 {
         &self.calls
     }
 
-    /// A call that sends begins: its mark; 0 for none. To be [ended](Self::end_call) if it has one.
+    /// A sending call begins: returns its mark; 0 for none. A call with a mark must be
+    /// [ended](Self::end_call).
     pub fn begin_call(&self) -> u64 {
         if !self.are_used() {
             return 0;
@@ -67,7 +70,8 @@ impl Marks {
         mark
     }
 
-    /// The call with this mark has ended: what its message has carried, and in which engine; 0 if that is not known, or it has sent none.
+    /// The call with this mark has ended: returns the word that its message has carried, and the engine; 0 if
+    /// that is unknown, or it has sent none.
     pub fn end_call(&self, mark: u64) -> (u64, u32) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
         here::end_sending(mark)
@@ -103,13 +107,13 @@ impl Marker for Recorder {
     }
 }
 
-/// Where the statuses of a call stand, and how many.
+/// The address and the number of a call's statuses.
 ///
 /// # Safety
 /// The frame is that of the call.
 unsafe fn statuses(call: &Call, frame: &Frame) -> (usize, usize) {
     let completes = call.request.number().is_some() || call.requests.number().is_some();
-    // Others read their status, or send.
+    // Other calls read their status, or send.
     let receives = matches!(call.kind, Kind::Receive | Kind::Exchange);
     if !(receives || completes && call.kind == Kind::Complete) {
         return (0, 0);
@@ -134,7 +138,7 @@ unsafe fn statuses(call: &Call, frame: &Frame) -> (usize, usize) {
     }
 }
 
-/// Clears the marks in the statuses that a call is to fill, as it may fill only some.
+/// Clears the marks in the statuses that a call will fill, as it may fill only some.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -147,12 +151,13 @@ pub unsafe fn clear(call: &Call, frame: &Frame) {
     for number in 0..count {
         let at = first + number * size_of::<c::Status>() + c::Status::MARK_AT;
         let word = std::ptr::with_exposed_provenance_mut::<u64>(at);
-        // SAFETY: a status stands there, which the call may write.
+        // SAFETY: a status is there, which the call may write.
         unsafe { word.write_unaligned(0) };
     }
 }
 
-/// Has a call that is given no array of statuses fill one: it must live until the call has ended, and what it has filled was looked at.
+/// Lends an array of statuses to a call that was given none: it must live until the call has ended, and its
+/// contents were read.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -174,7 +179,7 @@ pub unsafe fn lend_statuses(call: &Call, frame: &mut Frame) -> Option<Box<[c::St
     }
 }
 
-/// Tells of the marked messages that a call has received.
+/// Records the marked messages that a call has received.
 ///
 /// # Safety
 /// The frame is that of the call, which has ended.
@@ -187,7 +192,8 @@ pub unsafe fn tell(call: &Call, frame: &Frame, event: &Event, area: &Area) {
     for number in 0..count {
         let at = first + number * size_of::<c::Status>();
         let status = std::ptr::with_exposed_provenance::<c::Status>(at);
-        // SAFETY: a status stands there; what the call has not written of it is whatever was there, but for the mark.
+        // SAFETY: a status is there; the parts that the call has not written hold earlier contents, except
+        // for the mark.
         let status = unsafe { status.read_unaligned() };
         let mark = status.mark();
         if mark.word == 0 {

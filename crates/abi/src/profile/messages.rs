@@ -1,4 +1,4 @@
-//! Messages of a timeline: what calls say that they send and receive.
+//! Messages of a timeline: the messages that calls send and receive, by their arguments.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::c;
 use crate::check;
 use crate::generated::constants as k;
 
-/// Who, by which tag, on which communicator.
+/// Peer, tag and communicator of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// The other one: its number in the job.
+    /// The peer's number in the job.
     pub peer: u32,
     /// The tag.
     pub tag: i32,
-    /// Of the communicator.
+    /// The context of the communicator.
     pub context: u32,
     /// Bytes of data.
     pub bytes: u64,
@@ -45,7 +45,7 @@ unsafe fn comm_of(call: &Call, frame: &Frame) -> Option<&'static Arc<Comm>> {
     check::find_communicator(c::Comm(handle as usize))
 }
 
-/// What the arguments of a call say of the message that it sends, or of the one that it receives.
+/// The envelope of the message that a call sends or receives, by its arguments.
 ///
 /// # Safety
 /// The frame is that of the call.
@@ -74,7 +74,7 @@ pub unsafe fn envelope(call: &Call, frame: &Frame, sends: bool) -> Option<Envelo
     }
 }
 
-/// What a call has received.
+/// The envelope of the message that a call has received.
 ///
 /// # Safety
 /// The frame is that of the call, which has ended.

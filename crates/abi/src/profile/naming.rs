@@ -1,4 +1,4 @@
-//! Places of call sites: file and line, read from debug information once nothing is urgent.
+//! Places of call sites: file and line, read from debug information when time no longer matters.
 
 use weft_sys::call_site::CallSite;
 

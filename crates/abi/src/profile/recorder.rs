@@ -1,4 +1,5 @@
-//! Recorder: the memory of this rank's profile, in which each thread has an [area](Area); and what all of them share.
+//! Recorder: the memory of this rank's profile, in which each thread has an [area](Area), and the state that
+//! threads share.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,25 +21,25 @@ use super::trampoline;
 /// The memory of this rank's profile.
 pub struct Recorder {
     words: &'static [AtomicU64],
-    /// Events are kept, too.
+    /// Whether events are recorded, too.
     pub timeline: bool,
     stopwatch: Stopwatch,
     areas: &'static [Area],
     texts: Mutex<HashMap<String, u64>>,
     /// The number of the next collective of each communicator.
     pub collectives: Collectives,
-    /// By which messages are known.
+    /// The marks that identify messages.
     pub marks: Marks,
-    /// When which calls are recorded.
+    /// The slices of time in which calls are recorded.
     pub slices: Slices,
-    /// The rows of the first area stand where the code knows them by name.
+    /// Whether the rows of the first area are mapped at the address known to the code.
     has_rows_of_first: bool,
-    /// Only one thread of the program calls.
+    /// Whether only one thread of the program makes calls.
     one_thread_calls: AtomicBool,
 }
 
 impl Recorder {
-    /// Over the memory that the launcher has made.
+    /// A recorder in the memory that the launcher has made.
     pub fn new(memory: ProfileMemory) -> Option<Self> {
         let timeline = memory.timeline;
         let mapping: &'static _ = Box::leak(Box::new(memory.map().ok()?));
@@ -67,7 +68,8 @@ impl Recorder {
         })
     }
 
-    /// Whether only one thread of the program calls from now on, but for what any thread may call.
+    /// Sets whether only one thread of the program makes calls from now on, except calls that any thread may
+    /// make.
     pub fn set_one_thread_calls(&self, does: bool) {
         self.one_thread_calls.store(does, Ordering::Relaxed);
         if !does {
@@ -75,7 +77,7 @@ impl Recorder {
         }
     }
 
-    /// Whether the calling thread is the only one of the program that calls, and has the first area.
+    /// Whether the calling thread is the only one of the program that makes calls, and has the first area.
     pub fn is_only_caller(&self) -> bool {
         self.has_rows_of_first
             && self.one_thread_calls.load(Ordering::Relaxed)
@@ -88,7 +90,7 @@ impl Recorder {
         self.stopwatch.read()
     }
 
-    /// How long so many ticks are.
+    /// The length of `ticks` in nanoseconds.
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         self.stopwatch.nanoseconds(ticks)
     }
@@ -98,13 +100,13 @@ impl Recorder {
         self.words[head::GAP_BEGUN].store(now, Ordering::Relaxed);
     }
 
-    /// They are recorded again.
+    /// Frequent calls are recorded again.
     pub fn end_gap(&self) {
         self.words[head::GAP_BEGUN].store(0, Ordering::Relaxed);
         self.tell_left_out();
     }
 
-    /// Tells how many calls threads have made that are not known.
+    /// Records how many calls were made by threads without an area.
     pub fn tell_left_out(&self) {
         let rows = trampoline::NOBODY.as_chunks::<{ call::WORDS }>().0;
         let counts = rows.iter().map(|row| &row[call::LEFT_OUT]);
@@ -159,7 +161,7 @@ impl Recorder {
         found.map(|site| (area, site))
     }
 
-    /// A text as a word: where it is, and its length. 0 if there is no room left.
+    /// A text as a word: its place and its length. 0 if there is no room left.
     pub fn text(&self, text: &str) -> u64 {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = texts.get(text) {
@@ -183,7 +185,7 @@ impl Recorder {
         found
     }
 
-    /// All sites are named.
+    /// Records that all sites are named.
     pub fn set_named(&self) {
         self.words[head::NAMED].store(1, Ordering::Relaxed);
     }

@@ -5,12 +5,12 @@
 //!   entry points jump to stubs   to light stubs           "weft-profile", a thread       to stubs
 //! ```
 //!
-//! In each period of 50 ms a rank records a budget of calls. As long as that is enough each call is recorded. When it is spent, those
-//! entry points that have used up most of it are led another way until the period ends: calls that are rare are always recorded,
-//! and so are collectives, which all members must number alike. Periods end at the same time on all ranks whose hosts agree on the time
-//! of day.
+//! In each period of 50 ms a rank records a budget of calls. While the budget lasts, each call is recorded. When it is spent, the entry
+//! points that used most of it are redirected until the period ends: rare calls are always recorded, and so are collectives, which all
+//! members must number alike. Periods end at the same time on all ranks whose hosts agree on the time of day.
 //!
-//! The thread exists once something was left out, and sleeps until a period ends in which something is.
+//! The thread is started when something is first left out, and sleeps until the end of a period in which
+//! something is left out.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,15 +31,15 @@ const PERIOD: u64 = 50_000_000;
 const TABLE: u32 = 2048;
 /// … and for a timeline, where each costs several times as much.
 const TIMELINE: u32 = 768;
-/// Entry points that have used up this part of the budget are left out when it is spent; if there are none but those that are left out
-/// already, those that have used up the next one.
+/// Entry points that have used this fraction of the budget are left out when it is spent; if all of those are left out already, those
+/// that have used the next fraction.
 const FREQUENT: [u32; 3] = [16, 64, 256];
 
 /// See the [module page](self).
 pub struct Slices {
     /// Calls that a period may have.
     budget: u32,
-    /// Calls that are left of it. What threads do to it at once may count as one.
+    /// Calls left in the budget. Simultaneous changes by several threads may count as one.
     left: AtomicU32,
     /// The number of this slice, from 1.
     number: AtomicU64,
@@ -49,21 +49,21 @@ pub struct Slices {
     changed: Condvar,
 }
 
-/// What is left out.
+/// The calls that are left out.
 #[derive(Default)]
 struct State {
     /// When the slice began, in ticks.
     begun: u64,
-    /// When something was left out, in ticks.
+    /// When calls began to be left out, in ticks.
     gap_begun: u64,
-    /// What is.
+    /// The calls that are left out.
     calls: Vec<usize>,
-    /// The thread is there.
+    /// Whether the thread exists.
     has_thread: bool,
 }
 
 impl Slices {
-    /// Begins with all calls.
+    /// Begins by recording all calls.
     pub fn new(timeline: bool, each: bool, now: u64) -> Self {
         let budget = match (each, timeline) {
             (true, _) => u32::MAX,
@@ -95,7 +95,8 @@ impl Slices {
         self.whole.load(Ordering::Relaxed)
     }
 
-    /// A call is recorded, which costs as much as so many simple ones. Whether it was the last one.
+    /// A call is recorded that costs as much as `calls` simple ones. Returns whether it was the last of the
+    /// budget.
     #[inline]
     #[must_use]
     pub fn spend(&self, calls: u32) -> bool {
@@ -120,7 +121,7 @@ impl Slices {
     pub fn spent(&self, recorder: &Recorder) {
         let mut state = self.open();
         if self.left.load(Ordering::Relaxed) > 1 {
-            // Another thread was here.
+            // Another thread has done this already.
             return;
         }
         let now = recorder.now();
@@ -131,7 +132,7 @@ impl Slices {
             state.has_thread = signal::spawn_without_signals("weft-profile", attend).is_ok();
         }
         if !state.has_thread {
-            // Nobody would end the gap.
+            // Without the thread nobody would end the gap.
             self.left.store(u32::MAX, Ordering::Relaxed);
             return;
         }
@@ -161,7 +162,7 @@ impl Slices {
         self.left.store(self.budget / 2, Ordering::Relaxed);
     }
 
-    /// Several threads call from now on: each counts what is left out in rows of its own.
+    /// Several threads make calls from now on: each counts the calls left out in its own rows.
     pub fn count_by_thread(&self) {
         for &number in &self.open().calls {
             if let Some(stub) = light_stub(number) {
@@ -193,7 +194,7 @@ impl Slices {
                 }
             }
             recorder.end_gap();
-            // From here on each call is recorded; the first ones were before.
+            // From here on each call is recorded; the first of them were recorded before.
             let now = recorder.now();
             if let Some(here) = here.filter(|_| recorder.timeline) {
                 here.tell(&Event {
@@ -213,14 +214,14 @@ impl Slices {
     }
 }
 
-/// What the thread runs.
+/// The body of the thread.
 fn attend() {
     if let Some(recorder) = RECORDER.get() {
         recorder.slices.attend(recorder);
     }
 }
 
-/// Calls of which so many were recorded in this slice.
+/// Calls of which at least `least` were recorded in this slice.
 fn frequent(recorder: &Recorder, slice: u64, least: u32) -> Vec<usize> {
     let calls = CALLS.iter().enumerate();
     let mut found = Vec::new();

@@ -6,20 +6,21 @@ const SITE_MASK: u64 = (1 << 10) - 1;
 const SLICE_MASK: u64 = (1 << 20) - 1;
 const _: () = assert!(SITES as u64 <= SITE_MASK);
 
-/// A call under way: its site, whether it is timed, whether it comes back to the trampoline, and the slice that it began in.
+/// A call under way: its site, whether it is timed, whether it returns to the trampoline, and the slice in
+/// which it began.
 ///
 /// ```text
 ///  bits 32..64  12..32  2..12      1      0
 ///       area    slice   site + 1   plain  timed
 /// ```
 ///
-/// Nobody hears of the end of a call that does not come back, so its token stays until the next call that is recorded. Calls that are left out
-/// in between are not this one: it is stale as soon as anything was left out since it was made.
+/// The end of a call that does not return to the trampoline is not noticed, so its token stays until the next recorded call. It must not be
+/// mistaken for calls left out in between: it is stale as soon as anything has been left out since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token(pub u64);
 
 impl Token {
-    /// None.
+    /// No call.
     pub const NONE: Self = Self(0);
 
     /// A call.
@@ -29,8 +30,8 @@ impl Token {
         Self((area as u64) << 32 | (slice & SLICE_MASK) << 12 | (site as u64 + 1) << 2 | flags)
     }
 
-    /// Whether this may be a call that has ended before others were left out: `slice` is the number of this slice, `whole` if it
-    /// leaves out nothing.
+    /// Whether this may be a call that ended before others were left out: `slice` is the number of the present slice, `whole`
+    /// whether it leaves out nothing.
     #[inline]
     pub fn is_stale(self, slice: u64, whole: bool) -> bool {
         self.is_plain() && (!whole || self.0 >> 12 & SLICE_MASK != slice & SLICE_MASK)
@@ -48,7 +49,7 @@ impl Token {
         ((self.0 >> 2 & SITE_MASK) as usize).checked_sub(1)
     }
 
-    /// Whether it does not come back to the trampoline.
+    /// Whether it does not return to the trampoline.
     #[inline]
     pub fn is_plain(self) -> bool {
         self.0 & 2 == 2
@@ -79,7 +80,7 @@ mod tests {
     fn who_does_not_come_back_is_not_taken_for_a_call_that_is_left_out() {
         let plain = Token::new(0, 3, (false, true), 7);
         assert!(!plain.is_stale(7, true));
-        // Within the gap, and after it.
+        // Stale both within the gap and after it.
         assert!(plain.is_stale(7, false) && plain.is_stale(8, true));
         let other = Token::new(0, 3, (true, false), 7);
         assert!(!other.is_stale(7, false) && !other.is_stale(8, true));

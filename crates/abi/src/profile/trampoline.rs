@@ -1,4 +1,5 @@
-//! Trampoline: the code that profiled entry points jump to. One for all calls, as all of their arguments are integers or addresses.
+//! Trampoline: the code that profiled entry points jump to. There is one for all calls, as all arguments are
+//! integers or addresses.
 //!
 //! ```text
 //!   program ──call──► MPI_Send ──jmp──► stub 17 ──jmp──► trampoline      frame: arguments, return address
@@ -9,17 +10,18 @@
 //!                                                     program
 //! ```
 //!
-//! A call that is left out, because it is made often, is led another way, which counts it and goes on:
+//! A call that is left out because it is frequent takes another way, which counts it and continues:
 //!
 //! ```text
 //!   MPI_Send ──jmp──► light stub 17 ──jmp──► PMPI_Send
 //!                      the thread's count of it
 //! ```
 //!
-//! The count stands in the memory that the launcher has made, and a thread finds its own by a word of its static block. Where only the thread of the
-//! first area calls, the rows of that area stand at an address that the code has in itself, too, and stubs of half the length count there.
+//! The count is in the memory that the launcher has made, and a thread finds its own by a word of its static block. If only the thread of the first
+//! area makes calls, the rows of that area are also at an address known to the code, and stubs of half the length count there.
 //!
-//! A call that is only counted does not come back to the trampoline. The stack can be unwound through it, so that errors and reports name the caller as before.
+//! A call that is only counted does not return to the trampoline. The stack can be unwound through it, so
+//! that errors and reports name the caller as before.
 
 use weft_atomic::AtomicU64;
 use weft_launch::profile::layout::{CALL_ROWS, call as row};
@@ -27,28 +29,28 @@ use weft_launch::profile::layout::{CALL_ROWS, call as row};
 use crate::c;
 use crate::generated::profiled::CALLS;
 
-/// What the trampoline keeps of a call while it runs, at the lower end of its frame.
+/// The trampoline's data of a call while it runs, at the lower end of its frame.
 #[repr(C)]
 pub struct Frame {
     /// The first six arguments.
     pub first: [u64; 6],
-    /// Where the further ones stand. They belong to the called function.
+    /// Address of the further ones. They belong to the called function.
     pub further: *mut u64,
     /// How many further ones there are.
     pub count: u64,
     /// The number of the call.
     pub call: u64,
-    /// Where it returns to.
+    /// Its return address.
     pub back: u64,
-    /// What it returns.
+    /// Its result.
     pub result: u64,
     /// The site's place in the area of the thread, and whether it is timed.
     pub token: u64,
     /// When it began; 0 if it is not timed.
     pub begun: u64,
-    /// The collective at which it arrives, if that is kept.
+    /// The collective at which it arrives, if that is recorded.
     pub arrival: u64,
-    /// 1 if nothing is to be done when it has returned: it goes on without the trampoline.
+    /// 1 if nothing is to be done when it has returned: it continues without the trampoline.
     pub plain: u32,
     /// The number in the job of the first member of its communicator.
     pub leader: u32,
@@ -56,7 +58,7 @@ pub struct Frame {
     pub status: c::Status,
     /// Statuses, for calls that were given no array of them.
     pub lent: *mut Box<[c::Status]>,
-    /// The mark of what it sends.
+    /// The mark of the message that it sends.
     pub mark: u64,
 }
 
@@ -99,7 +101,7 @@ impl Frame {
 /// Bytes of a stub.
 const STUB: usize = 16;
 
-/// Where the entry point of a call jumps to when it is profiled; `None` where there is no trampoline.
+/// The jump target of a profiled entry point; `None` on machines without the trampoline.
 pub fn stub(call: usize) -> Option<*mut ()> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -121,7 +123,7 @@ const _: () = assert!(STUBS <= CALL_ROWS);
 #[cfg(target_arch = "x86_64")]
 const LIGHT: usize = 32;
 
-/// Where the entry point of a call jumps to when it is only counted.
+/// The jump target of an entry point that is only counted.
 pub fn light_stub(call: usize) -> Option<*mut ()> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -135,11 +137,11 @@ pub fn light_stub(call: usize) -> Option<*mut ()> {
     }
 }
 
-/// Bytes of a light stub where one thread calls.
+/// Bytes of a light stub when one thread makes calls.
 #[cfg(target_arch = "x86_64")]
 const LIGHTEST: usize = 16;
 
-/// As [`light_stub`], where only the thread of the first area makes the call and [`FIRST`] are its rows.
+/// As [`light_stub`], when only the thread of the first area makes calls and [`FIRST`] are its rows.
 pub fn stub_of_one_thread(call: usize) -> Option<*mut ()> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -156,17 +158,19 @@ pub fn stub_of_one_thread(call: usize) -> Option<*mut ()> {
 /// Rows of calls, by their numbers: see [`row`].
 pub type Rows = [AtomicU64; CALL_ROWS * row::WORDS];
 
-/// Whole pages of rows.
+/// Rows that fill whole pages.
 #[repr(C, align(4096))]
 pub struct Pages(pub Rows);
 
-/// The rows of the first area, once those pages of the file are [mapped](weft_launch::profile::ProfileMemory::map_rows_of_first) here.
+/// The rows of the first area, once their pages of the file are
+/// [mapped](weft_launch::profile::ProfileMemory::map_rows_of_first) here.
 pub static FIRST: Pages = Pages([const { AtomicU64::new(0) }; CALL_ROWS * row::WORDS]);
 
-/// What threads count in that have no area.
+/// The rows in which threads without an area count.
 pub static NOBODY: Rows = [const { AtomicU64::new(0) }; CALL_ROWS * row::WORDS];
 
-// Of each thread: the rows that it counts in. A word of the thread's static block, since a stub can call nobody to find it.
+// For each thread: the rows in which it counts. A word of the thread's static block, since a stub cannot call
+// a function to find it.
 #[cfg(target_arch = "x86_64")]
 core::arch::global_asm!(
     ".pushsection .tdata.weft_profile_rows,\"awT\",@progbits",
@@ -181,7 +185,7 @@ core::arch::global_asm!(
     nobody = sym NOBODY,
 );
 
-/// Has the calling thread count in these rows.
+/// Makes the calling thread count in these rows.
 ///
 /// # Safety
 /// They live as long as the process, and no other thread counts in them.
@@ -196,7 +200,7 @@ unsafe extern "C" fn set_rows(rows: *const AtomicU64) {
     );
 }
 
-/// Has the calling thread count in these rows, which no other thread counts in.
+/// Makes the calling thread count in these rows, in which no other thread counts.
 pub fn count_in(rows: &'static [AtomicU64]) {
     assert!(rows.len() >= CALL_ROWS * row::WORDS);
     #[cfg(target_arch = "x86_64")]
@@ -207,7 +211,7 @@ pub fn count_in(rows: &'static [AtomicU64]) {
     };
 }
 
-/// For each call: counts it in the row of the thread, and on to `PMPI_X`.
+/// For each call: counts it in the thread's row, then jumps to `PMPI_X`.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn light_stubs() {
@@ -234,7 +238,7 @@ unsafe extern "C" fn light_stubs() {
     );
 }
 
-/// For each call: counts it in the row of the only thread, and on to `PMPI_X`.
+/// For each call: counts it in the only thread's row, then jumps to `PMPI_X`.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn stubs_of_one_thread() {
@@ -260,7 +264,7 @@ unsafe extern "C" fn stubs_of_one_thread() {
     );
 }
 
-/// For each call: its number, and on to the trampoline.
+/// For each call: loads its number, then jumps to the trampoline.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn stubs() {
@@ -319,7 +323,7 @@ unsafe extern "C" fn trampoline() {
         "4:",
         ".cfi_restore_state",
         "mov rax, rsp",
-        // The further arguments once more, so that the stack stays aligned.
+        // A copy of the further arguments, so that the stack stays aligned.
         "mov rcx, [rax + 56]",
         "mov rdx, rcx",
         "and edx, 1",

@@ -1,4 +1,4 @@
-//! Waits of calls, as the engine tells of them: why, for whom, and how much of it the thread has slept.
+//! Waits of calls, as reported by the engine: the cause, the peer, and how long of it the thread has slept.
 
 use weft_launch::profile::layout::{Cause, EventKind, NOBODY};
 use weft_mpi::wait_times::{Awaits, BegunWait, WaitListener};
@@ -10,7 +10,7 @@ use super::here;
 use super::recorder::Recorder;
 use super::token::Token;
 
-/// Why a call has waited, and for whom.
+/// The cause and the peer of a wait.
 fn cause_of(awaited: Awaits) -> (Cause, u32) {
     match awaited {
         Awaits::Message(from) => (Cause::LateSender, from),
@@ -23,10 +23,10 @@ fn cause_of(awaited: Awaits) -> (Cause, u32) {
     }
 }
 
-/// A call that was left out has slept long: that is told all the same, once its place is found.
+/// A call that was left out has slept long: this is recorded all the same, once its place is found.
 #[cold]
 fn note_sleep(recorder: &Recorder, (slept, since): (u64, u64), awaited: Awaits) {
-    // The thread has slept for any of its fibers.
+    // The sleep belongs to all fibers of the thread.
     if weft_fiber::is_fiber() {
         return;
     }
@@ -77,7 +77,7 @@ impl WaitListener for Recorder {
         BegunWait {
             call: token.0 as usize,
             time: match token {
-                // Only long sleeps of a call that is left out are told.
+                // Only long sleeps of a call that is left out are recorded.
                 Token::NONE => 0,
                 _ => self.now(),
             },
@@ -101,7 +101,7 @@ impl WaitListener for Recorder {
         let (cause, peer) = cause_of(awaited);
         area.wait(site, token.is_timed(), (ticks, slept));
         match awaited {
-            // The call knows when it ends.
+            // The call finds the sender when it ends.
             Awaits::Anybody(context) if !token.is_plain() => {
                 here::add_unknown(ticks, slept, context);
             }

@@ -1,5 +1,5 @@
-//! Pointers of C programs as buffers, texts and places of answers. Null is refused; else each says what its
-//! caller promises.
+//! Pointers of C programs, as buffers, texts and addresses of results. Null is refused; otherwise each
+//! function says what its caller promises.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -25,7 +25,7 @@ pub unsafe fn region(start: *const c_void, size: usize) -> Result<Region> {
     Ok(unsafe { Region::new(start.cast::<u8>().cast_mut(), size) })
 }
 
-/// A buffer to be read into by a call that blocks.
+/// A buffer into which a blocking call reads.
 ///
 /// # Safety
 /// As [`region`], until the call returns.
@@ -37,7 +37,7 @@ pub unsafe fn buffer<'a>(start: *mut c_void, size: usize) -> Result<&'a mut [u8]
     Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), size) })
 }
 
-/// Data to be written by a call that blocks, or copied.
+/// Data that a blocking call writes or copies.
 ///
 /// # Safety
 /// As [`region`], until the call returns.
@@ -49,7 +49,7 @@ pub unsafe fn data<'a>(start: *const c_void, size: usize) -> Result<&'a [u8]> {
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), size) })
 }
 
-/// Stores an answer, unless nobody wants it.
+/// Stores a result, unless `place` is null.
 ///
 /// # Safety
 /// `place` is null or points to a `T` of the caller.
@@ -105,14 +105,14 @@ pub unsafe fn counter(value: Result<u64>, place: *mut c_void) -> Result<()> {
     if place.is_null() {
         return Err(null(Code::Fault, "the place of the answer"));
     }
-    // `size_t` and `uint64_t` are one on the machines that Weft runs on.
+    // `size_t` and `uint64_t` are the same on the machines on which Weft runs.
     const _: () = assert!(size_of::<usize>() == 8);
     // SAFETY: `place` is not null, so it points to a number of 64 bits, as `counter` asks; aligned or not.
     unsafe { place.cast::<u64>().write_unaligned(value) };
     Ok(())
 }
 
-/// Stores where a name was found.
+/// Stores the node and port of a name.
 ///
 /// # Safety
 /// Each pointer is null or points to an int of the caller.

@@ -1,13 +1,13 @@
 //! Output of a process that is about to end, written without waiting for any lock.
 //!
-//! Other threads are anywhere: one may hold the lock of a stream of the C library for ever (standard input,
-//! while it reads), another may be stuck in a write to a pipe that nobody reads. So messages go straight
-//! to the descriptor, and of the streams only standard output and standard error are flushed, each if its
-//! lock is free at once. What the program keeps in streams of its own is lost, as with any `_exit`.
+//! Other threads may be anywhere: one may hold the lock of a stream of the C library for ever (standard
+//! input, while it reads), another may be stuck in a write to a pipe that nobody reads. So messages go
+//! directly to the descriptor, and only the streams standard output and standard error are flushed, each if
+//! its lock is free at once. Data in other streams of the program are lost, as with any `_exit`.
 
 use std::ffi::c_int;
 
-/// A pipe that is ready takes so many bytes without waiting (`PIPE_BUF` of Linux).
+/// Bytes that a ready pipe takes without waiting (`PIPE_BUF` of Linux).
 const AT_ONCE: usize = 4096;
 
 #[allow(
@@ -47,7 +47,7 @@ pub fn say(text: &str) {
     }
 }
 
-/// Writes a message to standard error if that does not have to wait; answers whether it did.
+/// Writes a message to standard error if that does not have to wait; returns whether it did so.
 pub fn say_if_ready(text: &str) -> bool {
     let ready = text.len() <= AT_ONCE && is_ready(libc::STDERR_FILENO);
     if ready {
@@ -56,7 +56,7 @@ pub fn say_if_ready(text: &str) -> bool {
     ready
 }
 
-/// Flushes standard output and standard error as far as that does not have to wait.
+/// Flushes standard output and standard error as far as possible without waiting.
 pub fn flush_if_ready() {
     // SAFETY: the streams of the C library exist as long as the process.
     unsafe {
@@ -79,8 +79,7 @@ pub fn flush() {
 /// The stream is one of the C library's own.
 unsafe fn flush_stream(stream: *mut libc::FILE, descriptor: c_int, only_if_ready: bool) {
     // SAFETY: the stream is null or one of the C library's own, which exist as long as the process. The lock is taken
-    // before the stream is looked at, and may be taken
-    // twice by one thread, which `fflush` does.
+    // before the stream is accessed, and may be taken twice by one thread, which `fflush` does.
     unsafe {
         if stream.is_null() || ftrylockfile(stream) != 0 {
             return;

@@ -1,5 +1,5 @@
-//! Registry of handles, from objects back to them, and of communicators by context: callbacks get the handles
-//! that the program knows, and errors of requests belong to the communicator of their context.
+//! Registry of handles by object, and of communicators by context: callbacks get the handles that the program
+//! knows, and errors of requests belong to the communicator of their context.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use crate::generated::constants as k;
 use crate::handle::request::{self, Named};
 use crate::{c, handle};
 
-// Communicators by context: requests know their context, and their errors belong to a communicator.
+// Communicators by context: requests know their context, and their errors belong to its communicator.
 static CONTEXTS: LazyLock<Mutex<HashMap<u32, c::Comm>>> = LazyLock::new(Mutex::default);
 
 // Communicators of `MPI_Comm_idup` whose context was not known when they got their handles.
@@ -86,7 +86,7 @@ pub fn file_of_context(context: u32) -> Option<c::File> {
     open(&FILES).get(&context).copied()
 }
 
-/// Windows by the context of their members, which requests of their operations belong to.
+/// Windows by the context of their members, to which requests of their operations belong.
 static WINDOWS: Mutex<BTreeMap<u32, c::Win>> = Mutex::new(BTreeMap::new());
 
 /// Makes a window known by its context.
@@ -115,14 +115,14 @@ pub fn handle_of_comm(comm: &Comm) -> c::Comm {
 /// Handle of a datatype, and whether it was freed.
 struct Known {
     handle: c::Datatype,
-    /// Operations under way that tell it to a function of the program.
+    /// Operations under way that pass it to a function of the program.
     uses: usize,
     /// The program has freed it: it ends with the last use.
     freed: bool,
 }
 
-// Handles of datatypes by address: callbacks and `MPI_Type_get_contents` get the handle that the
-// program knows.
+// Handles of datatypes by the datatype's address: callbacks and `MPI_Type_get_contents` get the handle that
+// the program knows.
 static DATATYPE_HANDLES: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
 
 /// The handle for a new datatype; `None` when the table is full.
@@ -137,11 +137,11 @@ pub fn publish_datatype(datatype: Arc<Datatype>) -> Option<c::Datatype> {
     Some(handle)
 }
 
-/// The use of a datatype's handle by an operation under way: until it is dropped the handle stays what it
-/// is, whether or not the program frees it.
+/// The use of a datatype's handle by an operation under way: until it is dropped the handle stays valid, even
+/// if the program frees it.
 pub struct DatatypeUse(Arc<Datatype>);
 
-/// Has the handle of a datatype stay for an operation that begins.
+/// Keeps the handle of a datatype for an operation that begins.
 pub fn use_datatype(datatype: &Arc<Datatype>) -> DatatypeUse {
     if let Some(known) = open(&DATATYPE_HANDLES).get_mut(&Arc::as_ptr(datatype).addr()) {
         known.uses += 1;
@@ -166,7 +166,7 @@ impl Drop for DatatypeUse {
     }
 }
 
-/// Ends the handle of a datatype, at once or with the last operation that uses it; answers whether it was
+/// Ends the handle of a datatype, at once or with the last operation that uses it; returns whether it was
 /// live.
 pub fn forget_datatype(datatype: &Arc<Datatype>, handle: c::Datatype) -> bool {
     handle::made::forget(handle.0);
@@ -205,7 +205,7 @@ pub fn context_of(handle: c::Request) -> Option<u32> {
     }
 }
 
-/// Whether a program has set an error handler: until then all communicators have the same.
+/// Whether a program has set an error handler: until then all communicators have the same one.
 static HANDLERS_VARY: AtomicBool = AtomicBool::new(false);
 
 /// Whether communicators may have different error handlers.

@@ -47,7 +47,7 @@ pub fn environment_info() -> &'static InfoObject {
             ("arch", std::env::consts::ARCH.to_owned()),
         ];
         for (key, value) in pairs {
-            // A value that is empty or too long is simply not there.
+            // A value that is empty or too long is omitted.
             let _ = info.set(key, &value);
         }
         InfoObject::new(info)
@@ -57,7 +57,7 @@ pub fn environment_info() -> &'static InfoObject {
 
 /// An error handler of the user.
 ///
-/// It stays until its handle was freed and no object has it any more: `references` counts both.
+/// It stays until its handle was freed and no object uses it any more: `references` counts both.
 #[derive(Debug)]
 pub struct ErrhandlerObject {
     function: usize,
@@ -73,14 +73,14 @@ impl ErrhandlerObject {
         }
     }
 
-    /// Somebody has it, too.
+    /// Adds a reference.
     pub fn retain(handle: c::Errhandler) {
         if let Some(object) = handle::find::<Self>(handle.0) {
             object.references.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Somebody has it no more.
+    /// Removes a reference.
     pub fn release(handle: c::Errhandler) {
         if let Some(object) = handle::find::<Self>(handle.0)
             && object.references.fetch_sub(1, Ordering::Relaxed) == 1
@@ -95,8 +95,8 @@ impl ErrhandlerObject {
             return;
         }
         let (mut object, mut code) = (object, code);
-        // SAFETY: the user passed a function of this type to `MPI_Comm_create_errhandler` or its like,
-        // and all four types differ in the handle's type alone, which is a word in each.
+        // SAFETY: the user passed a function of this type to `MPI_Comm_create_errhandler` or a similar
+        // function, and all four types differ only in the handle's type, which is a word in each.
         unsafe {
             let function: unsafe extern "C" fn(*mut usize, *mut c_int, ...) =
                 std::mem::transmute(self.function);
@@ -126,13 +126,13 @@ impl MessageObject {
         self.context
     }
 
-    /// Takes it; `None` if somebody was faster.
+    /// Takes it; `None` if it was taken already.
     pub fn take(&self) -> Option<Message> {
         open(&self.message).take()
     }
 }
 
-/// A session. It knows its own handle, for the callbacks that are told it.
+/// A session. It knows its own handle, to pass it to callbacks.
 #[derive(Debug)]
 pub struct SessionObject {
     handle: AtomicUsize,
@@ -186,7 +186,7 @@ impl Drop for SessionObject {
     }
 }
 
-/// What the predefined attributes of a window point to (MPI 5.0, section 12.2.6).
+/// The values that the predefined attributes of a window point to (MPI 5.0, section 12.2.6).
 #[derive(Debug)]
 pub struct WinFacts {
     pub size: c::Aint,
@@ -195,7 +195,7 @@ pub struct WinFacts {
     pub model: c_int,
 }
 
-/// A window. It knows its own handle, for the callbacks that are told it.
+/// A window. It knows its own handle, to pass it to callbacks.
 #[derive(Debug)]
 pub struct WinObject {
     handle: AtomicUsize,
@@ -215,7 +215,7 @@ impl WinObject {
                 Flavor::Dynamic => k::MPI_WIN_FLAVOR_DYNAMIC,
                 Flavor::Shared => k::MPI_WIN_FLAVOR_SHARED,
             },
-            // Loads and stores of the processor are what others read and write.
+            // Others see loads and stores of the processor directly.
             model: k::MPI_WIN_UNIFIED,
         };
         let handle = handle::insert(Self {
@@ -235,7 +235,7 @@ impl WinObject {
         c::Win(self.handle.load(Ordering::Relaxed))
     }
 
-    /// What its predefined attributes point to.
+    /// The variables to which its predefined attributes point.
     pub fn facts(&self) -> &WinFacts {
         &self.facts
     }

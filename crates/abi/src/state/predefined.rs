@@ -15,7 +15,7 @@ pub fn empty_group() -> &'static Arc<Group> {
     EMPTY.get_or_init(|| Arc::new(Group::of(Vec::new())))
 }
 
-/// First handle of the predefined datatypes, and how many handles the standard keeps for them.
+/// First handle of the predefined datatypes, and how many handles the standard reserves for them.
 const DATATYPES: (usize, usize) = (0x200, 0x200);
 
 /// Predefined datatypes by handle, from the table.
@@ -29,8 +29,8 @@ static BASICS: [Option<Basic>; DATATYPES.1] = {
     basics
 };
 
-/// Of the predefined datatypes by handle, if elements lie one behind the other: the bytes of an element in the lower half,
-/// the signature code in the upper one. 0 of all others.
+/// For predefined datatypes by handle, if elements are contiguous: the bytes of an element in the lower half, the
+/// signature code in the upper one. 0 for all others.
 static DENSE: [u32; DATATYPES.1] = {
     let mut dense = [0; DATATYPES.1];
     let mut row = 0;
@@ -47,8 +47,8 @@ static DENSE: [u32; DATATYPES.1] = {
     dense
 };
 
-/// Bytes of an element of a predefined datatype, if elements of it lie one behind the other without gaps; else 0. With the code
-/// of their signature, however many they are.
+/// Bytes of an element of a predefined datatype, if its elements are contiguous without gaps; otherwise 0. With the code of
+/// their signature, which holds for any number of them.
 #[inline]
 pub fn dense(handle: c::Datatype) -> (usize, SignatureCode) {
     let entry = DENSE.get(handle.0.wrapping_sub(DATATYPES.0));
@@ -57,7 +57,7 @@ pub fn dense(handle: c::Datatype) -> (usize, SignatureCode) {
     ((entry & 0xffff) as usize, code)
 }
 
-/// What the predefined operation of a handle does.
+/// The kind of a handle's predefined operation.
 #[inline]
 pub fn predefined_kind(handle: c::Op) -> Option<Predefined> {
     let place = *PLACES.get(handle.0.wrapping_sub(k::MPI_OP_NULL.0))?;
@@ -76,7 +76,7 @@ pub fn handle_of_basic(basic: Basic) -> c::Datatype {
     row.map_or(k::MPI_DATATYPE_NULL, |(handle, _, _)| c::Datatype(*handle))
 }
 
-/// What stands for `MPI_DATATYPE_NULL` in a structure, where no element has it.
+/// Replaces `MPI_DATATYPE_NULL` in a structure, for entries without elements.
 pub fn no_datatype() -> &'static Arc<Datatype> {
     static NOTHING: LazyLock<Arc<Datatype>> = LazyLock::new(|| {
         let recipe = Recipe::Contiguous {
@@ -106,10 +106,10 @@ const OPERATIONS: [(c::Op, Predefined); 14] = [
     (k::MPI_NO_OP, Predefined::NoOp),
 ];
 
-/// Handles from `MPI_OP_NULL` on that the standard keeps for operations.
+/// Number of handles, from `MPI_OP_NULL`, that the standard reserves for operations.
 const OPERATION_HANDLES: usize = 32;
 
-/// Where the operation of such a handle stands in [`OPERATIONS`].
+/// The place of a handle's operation in [`OPERATIONS`].
 static PLACES: [Option<u8>; OPERATION_HANDLES] = {
     let mut places = [None; OPERATION_HANDLES];
     let mut place = 0;

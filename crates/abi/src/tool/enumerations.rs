@@ -13,11 +13,11 @@ pub struct Enumeration {
     pub items: &'static [(c_int, &'static str)],
 }
 
-/// All of them. The handle of one is its place, counted from [`FIRST`].
+/// All of them. The handle of an enumeration is its place, counted from [`FIRST`].
 const ALL: [&Enumeration; 2] = [&PHASE, &SWITCH];
 const FIRST: usize = 16;
 
-/// How far the world model is.
+/// The phase of the world model.
 pub static PHASE: Enumeration = Enumeration {
     name: "phase",
     items: &[(0, "before"), (1, "running"), (2, "finished")],

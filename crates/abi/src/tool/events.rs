@@ -1,6 +1,7 @@
-//! Kinds of events (MPI 5.0, section 15.3.8): what each says, and how its elements lie in memory.
+//! Kinds of events (MPI 5.0, section 15.3.8): the elements of each, and their layout in memory.
 //!
-//! One source: the engine. Its clock is that of the host, in nanoseconds. Events of several threads may be told out of order.
+//! One source: the engine. Its clock is that of the host, in nanoseconds. Events of several threads may be
+//! reported out of order.
 
 use std::ffi::c_int;
 use std::sync::LazyLock;
@@ -79,7 +80,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Where each element lies.
+    /// The displacement of each element.
     pub fn displacements(&self) -> Vec<usize> {
         let mut end = 0_usize;
         let place = |element: &Element| {
@@ -90,7 +91,7 @@ impl Kind {
         self.elements.iter().map(place).collect()
     }
 
-    /// All elements as they lie in memory.
+    /// All elements in their memory layout.
     pub fn bytes_of(&self, event: &Event) -> Vec<u8> {
         let mut all = Vec::new();
         for (element, start) in self.elements.iter().zip(self.displacements()) {

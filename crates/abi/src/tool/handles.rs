@@ -1,7 +1,7 @@
-//! What a program holds: sessions of performance variables, and its own view of one variable.
+//! Handles of programs: sessions of performance variables, and a program's view of one variable.
 //!
-//! A counter is counted for each handle alone, while that is started: `sum` of what was counted before, and what the
-//! engine has counted since `base`. Whoever reads takes no lock.
+//! A counter counts for each handle separately, while the handle is started: `sum` was counted before, and the
+//! engine has counted the rest since `base`. Reading takes no lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ pub struct PvarHandle {
 }
 
 impl PvarHandle {
-    /// A view of a variable; one that is not counted for the handle runs from the start.
+    /// A view of a variable; a variable that is not counted for each handle runs from the start.
     pub fn new(variable: &'static Variable, session: usize, comm: Option<Arc<Comm>>) -> Self {
         Self {
             variable,
@@ -53,7 +53,7 @@ impl PvarHandle {
         }
     }
 
-    /// What the engine has counted.
+    /// The counts of the engine.
     fn counted(&self) -> u64 {
         match self.variable.value(self.comm.as_deref()) {
             Value::Unsigned(value) => value,
@@ -76,7 +76,7 @@ impl PvarHandle {
         self.given(value)
     }
 
-    /// The value, which is 0 again.
+    /// Reads the value and resets it to 0.
     pub fn read_and_reset(&self) -> Value {
         let counted = self.counted();
         let base = self.base.swap(counted, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl PvarHandle {
         self.given(value)
     }
 
-    /// What was counted, as the caller has it.
+    /// The counts, in the caller's form.
     fn given(&self, value: u64) -> Value {
         if self.variable.is_time() {
             Value::Real(value as f64 * 1e-9)
@@ -103,7 +103,7 @@ impl PvarHandle {
         }
     }
 
-    /// Counts no more.
+    /// Stops counting.
     pub fn stop(&self) {
         if self.running.swap(false, Ordering::Relaxed) {
             let more = self

@@ -1,4 +1,4 @@
-//! Page of what tools can ask for and set: the tables of `docs/tools.md`.
+//! Page of everything that tools can query and set: the tables of `docs/tools.md`.
 
 use std::ffi::c_int;
 use std::fmt::Write;

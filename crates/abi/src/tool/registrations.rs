@@ -1,12 +1,12 @@
-//! Registrations: who hears of which events, by which functions of the program.
+//! Registrations: which functions of the program receive which events.
 //!
 //! ```text
 //!   engine ──event──► Callbacks, when the engine is let go of ──► Hearer ──► functions of each registration
 //! ```
 //!
-//! Functions are called where all of MPI may be called. Those that are registered as thread-safe run at once in several
-//! threads; others one at a time, and what happens meanwhile in another thread is dropped, as is what a function brings
-//! about itself. A registration ends when no function of it runs any more.
+//! Functions are called at points where any MPI call is permitted. Thread-safe ones may run at once in several threads;
+//! others run one at a time, and events in other threads during that time are dropped, as are events caused by a
+//! function itself. A registration ends when none of its functions runs any more.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -36,7 +36,7 @@ pub const LEVELS: [c_int; 4] = [
     k::MPI_T_CB_REQUIRE_THREAD_SAFE,
     k::MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE,
 ];
-/// The first of them whose functions may run at once in several threads.
+/// The first level whose functions may run at once in several threads.
 const THREAD_SAFE: usize = 2;
 
 #[derive(Debug, Default)]
@@ -44,11 +44,11 @@ struct Inner {
     functions: [Option<Function>; LEVELS.len()],
     dropped_handler: usize,
     handle: usize,
-    /// Threads that run a function of it.
+    /// Number of threads that run one of its functions.
     inside: usize,
-    /// One that is not thread-safe runs.
+    /// Whether a function that is not thread-safe runs.
     is_taken: bool,
-    /// It is freed: what is called at its end.
+    /// If it is freed: the function to call at its end.
     freed: Option<Function>,
 }
 
@@ -68,7 +68,7 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 thread_local! {
     /// The event whose functions run in this thread, with the handle that they are given.
     static CURRENT: Cell<Option<(usize, Event)>> = const { Cell::new(None) };
-    /// Kinds of the events that functions of this thread have brought about, and how many.
+    /// Kinds and number of the events caused by functions that run in this thread.
     static NESTED: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -97,7 +97,7 @@ impl Registration {
         Some(handle)
     }
 
-    /// Sets, or with a null function takes away, what is called at a level.
+    /// Sets, or with a null function removes, the function of a level.
     pub fn set_function(&self, level: usize, function: c::Callback, data: *mut c_void) {
         let function = (function.0 != 0).then(|| Function {
             function: function.0,
@@ -107,12 +107,12 @@ impl Registration {
         listen();
     }
 
-    /// Sets what is told how many events were dropped.
+    /// Sets the function that is told how many events were dropped.
     pub fn set_dropped_handler(&self, function: c::Callback) {
         open(&self.inner).dropped_handler = function.0;
     }
 
-    /// Frees it; the function is called when no other of it runs any more.
+    /// Frees it; the function is called when none of its other functions runs any more.
     pub fn free(self: &Arc<Self>, function: c::Callback, data: *mut c_void) {
         open(&ALL).retain(|other| !Arc::ptr_eq(other, self));
         listen();
@@ -144,7 +144,8 @@ impl Registration {
         }
     }
 
-    /// Takes a function to be run; `None` if there is none, or it may not run now, and then true.
+    /// Takes a function to be run. The error is true if there is one that may not run now, and false if there
+    /// is none.
     fn enter(&self) -> Result<(Function, usize, usize), bool> {
         let mut inner = open(&self.inner);
         if inner.freed.is_some() {
@@ -176,7 +177,7 @@ impl Registration {
         self.end_if_unused(inner);
     }
 
-    /// Has its function called. False if that could not be.
+    /// Calls its function. False if that was not possible.
     fn tell(&self, instance: usize) -> bool {
         let (function, level, handle) = match self.enter() {
             Ok(found) => found,
@@ -198,7 +199,7 @@ impl Registration {
         true
     }
 
-    /// Tells how many events of it were dropped.
+    /// Reports how many of its events were dropped.
     fn tell_dropped(&self, count: u64) {
         let inner = open(&self.inner);
         let (dropped, handle) = (inner.dropped_handler, inner.handle);
@@ -221,7 +222,7 @@ impl Registration {
     }
 }
 
-/// Hears of the engine's events.
+/// Receives the engine's events.
 #[derive(Debug)]
 struct Hearer;
 
@@ -231,7 +232,7 @@ fn of_kinds(kinds: u32) -> Vec<Arc<Registration>> {
     wanted.cloned().collect()
 }
 
-/// Tells of dropped events. What that brings about is told to nobody.
+/// Reports dropped events. Events caused by that are not reported.
 fn tell_dropped(kinds: u32, count: u64) {
     let before = CURRENT.replace(Some((0, NOTHING)));
     for registration in of_kinds(kinds) {
@@ -281,7 +282,7 @@ impl Listener for Hearer {
     }
 }
 
-/// Has the engine, if there is one, tell what somebody wants to hear.
+/// Makes the engine, if there is one, report the events that are registered.
 pub fn listen() {
     let Some(runtime) = state::runtime() else {
         return;
@@ -289,7 +290,7 @@ pub fn listen() {
     listen_to(&runtime.process);
 }
 
-/// The same, of an engine that was just made.
+/// The same for an engine that was just made.
 pub fn listen_to(process: &weft_mpi::Process) {
     let mut kinds = 0;
     if settings::is_profiling() {
@@ -303,7 +304,7 @@ pub fn listen_to(process: &weft_mpi::Process) {
     process.listen(kinds, Arc::new(Hearer), settings::queue_length());
 }
 
-/// The interface is in use no more.
+/// The interface is no longer in use.
 pub fn forget_all() {
     let all = std::mem::take(&mut *open(&ALL));
     for registration in all {

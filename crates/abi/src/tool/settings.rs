@@ -34,7 +34,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// What its values are, and how many elements they have.
+    /// The datatype of its values, and their number of elements.
     pub fn datatype(&self) -> (c::Datatype, c_int) {
         match (self.read)() {
             Value::Unsigned(_) => (k::MPI_UNSIGNED_LONG_LONG, 1),
@@ -43,7 +43,7 @@ impl Setting {
         }
     }
 
-    /// For whom a written value holds.
+    /// The scope in which a written value holds.
     pub fn scope(&self) -> c_int {
         if self.write.is_some() {
             k::MPI_T_SCOPE_LOCAL
@@ -161,7 +161,7 @@ fn set_credit_window(bytes: u64) -> Checked<()> {
     Ok(())
 }
 
-/// MPI is initialised: what was set before holds from now on, as far as the fabric can.
+/// MPI is initialised: values set before take effect from now on, as far as the fabric supports them.
 pub fn initialised(process: &weft_mpi::Process) {
     let bytes = EAGER.load(Ordering::Relaxed);
     if bytes > 0 {

@@ -1,7 +1,7 @@
 //! Performance variable (MPI 5.0, section 15.3.7): a value, and how it is read. All of them: the table below.
 //!
-//! Counters of the engine are read by plain loads, whoever has the engine. What says *counted when asked* takes the
-//! engine and looks.
+//! Counters of the engine are read by plain loads, whichever thread holds the engine. Variables that are *counted
+//! when asked* take the engine and look.
 
 mod table;
 
@@ -28,9 +28,9 @@ pub enum Read {
     Time(fn(&Counters) -> u64),
     /// A ratio of counters.
     Ratio(fn(&Counters) -> f64),
-    /// Of the process, which is asked.
+    /// By asking the process.
     Process(fn(&Process) -> u64),
-    /// Of a communicator, which is asked.
+    /// By asking a communicator.
     Comm(fn(&Comm) -> u64),
     /// A state, with names for its values.
     State(fn() -> c_int, &'static Enumeration),
@@ -46,7 +46,7 @@ pub struct Variable {
     pub read: Read,
 }
 
-/// A value as the caller gets it.
+/// A value in the caller's form.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
     Unsigned(u64),
@@ -55,7 +55,7 @@ pub enum Value {
 }
 
 impl Variable {
-    /// The value now. `comm` is what it is bound to.
+    /// The value now. `comm`: the communicator to which it is bound.
     pub fn value(&self, comm: Option<&Comm>) -> Value {
         let runtime = state::runtime();
         let counters = runtime.map(|runtime| Counters::sum(runtime.process.all_counters()));
@@ -75,7 +75,7 @@ impl Variable {
         }
     }
 
-    /// Whether it is counted for each handle while that is started, and can be set back.
+    /// Whether it is counted for each handle while that is started, and can be reset.
     pub fn is_counted(&self) -> bool {
         [
             k::MPI_T_PVAR_CLASS_COUNTER,
@@ -90,7 +90,7 @@ impl Variable {
         matches!(self.read, Read::Time(_))
     }
 
-    /// What its values are.
+    /// The datatype of its values.
     pub fn datatype(&self) -> c::Datatype {
         match self.read {
             Read::Time(_) | Read::Ratio(_) => k::MPI_DOUBLE,
@@ -107,7 +107,7 @@ impl Variable {
         }
     }
 
-    /// What it is bound to.
+    /// The kind of object to which it is bound.
     pub fn bind(&self) -> c_int {
         match self.read {
             Read::Comm(_) => k::MPI_T_BIND_MPI_COMM,

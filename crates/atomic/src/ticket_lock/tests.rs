@@ -16,7 +16,8 @@ struct Guarded<const FLAGS: usize> {
     park: Park,
 }
 
-// SAFETY: what the tests show: the value is read by those who share the lock, and written by who is alone.
+// SAFETY: what the tests show: the value is read by those who share the lock, and written by the one that is
+// alone.
 unsafe impl<const FLAGS: usize> Sync for Guarded<FLAGS> {}
 
 impl<const FLAGS: usize> Guarded<FLAGS> {
@@ -49,7 +50,7 @@ impl<const FLAGS: usize> Guarded<FLAGS> {
         self.value.with_mut(|value| unsafe { *value += 1 });
     }
 
-    /// A writer looks; what it has become first with is a time of this clock.
+    /// A writer looks; if it becomes first, it takes a time of this clock.
     fn look(&self, writer: &mut Writer, clock: &AtomicU64) -> Turn {
         let turn = (self.lock()).look(writer, self.bias(), || &self.flags, &self.park);
         if turn == Turn::First {
@@ -59,7 +60,7 @@ impl<const FLAGS: usize> Guarded<FLAGS> {
         turn
     }
 
-    /// By a flag if that goes.
+    /// Enters by a flag if that is possible.
     fn enter_by_flag(&self, me: usize) -> bool {
         self.bias().enter(&self.flags[me]) == Entered::Inside
     }
@@ -80,7 +81,7 @@ impl<const FLAGS: usize> Guarded<FLAGS> {
         self.lock().leave_alone();
     }
 
-    /// For who has other locks, if two looks are enough.
+    /// Reads as a thread that has other locks, if two looks are enough.
     fn read_further(&self) -> Option<u32> {
         let mut listed = false;
         for _ in [0, 1] {
@@ -96,7 +97,7 @@ impl<const FLAGS: usize> Guarded<FLAGS> {
         None
     }
 
-    /// By a flag; else without standing in line, and then the flags are on again.
+    /// Reads by a flag, or else without standing in line, which turns the flags on again.
     fn read(&self, me: usize) -> Option<u32> {
         if self.enter_by_flag(me) {
             let found = self.value();
@@ -113,7 +114,7 @@ impl<const FLAGS: usize> Guarded<FLAGS> {
     }
 }
 
-/// One is in by its flag or by a number, one has other locks, one is alone.
+/// One thread enters by its flag or by a number, one has other locks, one is alone.
 #[cfg(loom)]
 #[test]
 fn who_is_alone_is_alone() {
@@ -133,7 +134,7 @@ fn who_is_alone_is_alone() {
     });
 }
 
-/// A reader that had the lock before the writer was first turns flags on, and comes again by its flag.
+/// A reader that had the lock before the writer was first turns flags on, and enters again by its flag.
 #[cfg(loom)]
 #[test]
 fn flags_that_are_turned_on_meanwhile_are_waited_for() {
@@ -181,7 +182,8 @@ fn two_who_are_alone_and_one_with_other_locks() {
     });
 }
 
-/// Two readers that have a lock each, with a writer first in line at both, and then want that of the other: neither needs the writers' steps.
+/// Two readers that have a lock each, with a writer first in line at both, and then want that of the other:
+/// neither needs a step of the writers.
 #[cfg(loom)]
 #[test]
 fn two_readers_pass_the_writers_between_them() {
@@ -216,7 +218,7 @@ fn two_readers_pass_the_writers_between_them() {
     });
 }
 
-/// Whoever has met a writer alone goes in before the next one.
+/// A reader that has met a writer alone enters before the next one.
 #[cfg(loom)]
 #[test]
 fn who_is_listed_is_waited_for() {
@@ -253,7 +255,7 @@ fn first_come_first_served() {
     let guarded = Guarded::<0>::new();
     let (lock, clock) = (guarded.lock(), AtomicU64::new(0));
     guarded.bias().turn_off(&guarded.park);
-    // Numbers come round, where it does not take minutes.
+    // Numbers wrap around, except where that takes minutes.
     for _ in 0..if cfg!(miri) { 100 } else { 70_000 } {
         assert!(lock.try_be_alone());
         lock.leave_alone();
@@ -292,7 +294,7 @@ fn who_has_other_locks_goes_past_a_writer_once() {
     lock.leave();
     assert_eq!(lock.share_further(7, &mut listed), None);
     assert_eq!(guarded.look(&mut writer, &clock), Turn::Alone);
-    // It is listed now: the next writer waits for it, and others go past that one.
+    // It is listed now: the next writer waits for it, and others pass that one.
     assert_eq!(lock.share_further(7, &mut listed), None);
     let mut next = lock.stand_in_line();
     lock.leave_alone();
@@ -306,7 +308,7 @@ fn who_has_other_locks_goes_past_a_writer_once() {
     assert!(past == Some(Past::Nobody) && !listed);
     lock.leave();
     assert_eq!(guarded.look(&mut next, &clock), Turn::Alone);
-    // Who is listed may give up.
+    // A listed reader may give up.
     assert_eq!(lock.share_further(8, &mut listed), None);
     assert!(listed);
     lock.unlist();

@@ -337,7 +337,7 @@ fn profile_cost(participants: &Participants, effort: Effort) -> Plan {
         ]
     });
     Plan {
-        // What is recorded is recorded at the beginning of periods of 50 ms: a sample lasts several.
+        // Recording happens at the beginning of periods of 50 ms: a sample lasts several.
         budget: Budget {
             aim: effort.pick(0.005, 0.001),
             least: effort.pick(10, 40),
@@ -364,7 +364,7 @@ fn startup(participants: &Participants, effort: Effort) -> Plan {
             .map(|&ranks| (f64::from(ranks), task(ranks)))
             .collect()
     });
-    // 64 ranks of the peers take seconds; the promise about them is Weft's alone.
+    // 64 ranks of the peers take seconds; the promise about them concerns Weft alone.
     if effort == Effort::Quick {
         for line in series.iter_mut().filter(|line| line.role != Role::Ours) {
             line.cells.retain(|(ranks, _)| *ranks < 64.0);

@@ -1,4 +1,4 @@
-//! Experiment of what the checks cost that are on by default: Weft as it is beside the same with `mpiexec --check=off
+//! Experiment on the cost of the default checks: Weft with defaults, compared with `mpiexec --check=off
 //! --no-deadlock-check`.
 
 use super::{budget, pair};
@@ -6,7 +6,7 @@ use crate::experiment::{Budget, Effort, Experiment, Origin, Participants, Plan, 
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What is measured: panel, request, and numbers of ranks.
+/// The measurements: panel, request, and numbers of ranks.
 const MEASURED: [(&str, &str, &[u32]); 6] = [
     ("latency of 8 B", "pingpong size=8", &[2]),
     (
@@ -73,7 +73,7 @@ fn plan(participants: &Participants, effort: Effort) -> Plan {
     }
     Plan {
         budget: Budget {
-            // For a median that is known to some thousandths.
+            // So that the median is exact to some thousandths.
             aim: effort.pick(0.005, 0.001),
             least: effort.pick(10, 100),
             most: effort.pick(100, 1000),

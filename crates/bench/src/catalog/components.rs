@@ -10,9 +10,9 @@ use crate::experiment::{
 use crate::results::{Chart, Scale};
 use std::time::Duration;
 
-/// Slots that a table is made with, as the source has it.
+/// Initial slots of a table, as in the source.
 const TABLE: usize = 1 << 16;
-/// Insertions of all threads together: half of that, so that nothing grows.
+/// Insertions of all threads together: half of the slots, so that no table grows.
 const INSERTS: usize = 1 << 15;
 /// Keys of a thread that come and go in steady use.
 const WINDOW: usize = 256;
@@ -26,9 +26,9 @@ pub fn is_one(id: &str) -> bool {
     experiments().iter().any(|experiment| experiment.id == id)
 }
 
-/// Panel of what the source measures, where there is another beside it.
+/// Panel of the source's measurement, if there is another panel.
 const SOURCE: &str = "as the source";
-/// Panel of what the source does not measure.
+/// Panel of a measurement that is not in the source.
 const STEADY: &str = "in steady use";
 
 /// A library that takes part in an experiment: a series, if its program is there.
@@ -40,7 +40,7 @@ struct Contender {
     name: &'static str,
     /// Verb of the request to its program.
     verb: &'static str,
-    /// What varies beside x and the library.
+    /// The parameter that varies besides x and the library.
     variant: &'static str,
 }
 
@@ -53,14 +53,14 @@ const fn contender(stem: &'static str, name: &'static str, verb: &'static str) -
     }
 }
 
-/// A library of threads, and of how many threads it is measured at most.
+/// A library of threads, and the most threads with which it is measured.
 struct Scheduler {
     stem: &'static str,
     name: &'static str,
     /// Verbs of the requests to its program in the two experiments.
     yields: &'static str,
     signals: &'static str,
-    /// The most threads with `--quick`, and else.
+    /// The most threads with `--quick`, and otherwise.
     quick: usize,
     full: usize,
 }
@@ -169,7 +169,7 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-/// Series of those that take part and are there.
+/// Series of the participants that exist.
 fn series(
     participants: &Participants,
     panel: &str,
@@ -190,7 +190,7 @@ fn series(
     contenders.iter().filter_map(of_contender).collect()
 }
 
-/// A sample is a whole run, so there are few in a turn and many in all.
+/// A sample is a whole run, so a turn has few, and there are many in all.
 fn runs(effort: Effort) -> Budget {
     Budget {
         least: effort.pick(6, 100),
@@ -405,7 +405,7 @@ fn thread_scheduling(participants: &Participants, effort: Effort) -> Plan {
         &places,
         false,
         |program, verb, count| {
-            // The kernel's yields take a thousand times as long as others'.
+            // The kernel's yields take a thousand times as long as the others.
             let yields = if program.stem == "posix" {
                 4_000
             } else {

@@ -1,5 +1,5 @@
-//! Experiments of what the datapath promises, beside those of the sources: the cost of a packet, how it
-//! grows, how exact shares and limits are, and its smallest parts alone.
+//! Experiments on promises of the datapath beyond the sources: the cost of a packet and its growth, the
+//! exactness of shares and limits, and the smallest parts alone.
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ pub fn experiments() -> Vec<Experiment> {
     ]
 }
 
-/// One measurement answers for all figures asked of a setting.
+/// One measurement yields all figures of a setting.
 fn budget(effort: Effort, milliseconds: u64, quick: usize) -> Budget {
     Budget {
         aim: 0.01,

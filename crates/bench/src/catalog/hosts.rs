@@ -1,4 +1,4 @@
-//! Experiments with jobs of several hosts: how quickly they are formed, and what hostile connections cost them.
+//! Experiments with jobs of several hosts: the time to form them, and the cost of hostile connections.
 
 use super::{budget, timed};
 use crate::experiment::{
@@ -15,7 +15,7 @@ pub(crate) const NOBODY: &str = "against no intruders";
 pub(crate) const SMALL: &str = "8 B back and forth";
 pub(crate) const LARGE: &str = "windows of 8 × 1 MiB one way";
 
-/// The variant less Hydra's own time.
+/// The variant without Hydra's own time.
 pub(crate) const OWN: &str = "under Hydra, its own part";
 
 /// The experiments, in the order of the page.
@@ -193,7 +193,7 @@ fn intruders(participants: &Participants, effort: Effort) -> Plan {
             most: effort.pick(20, 200),
             time: effort.pick(Duration::from_millis(900), Duration::from_secs(30)),
             turn: 1,
-            // Several of the intruders come in each sample, also when they are few.
+            // Several intruders connect within each sample, even when they are few.
             sample: effort.pick(Duration::from_millis(50), Duration::from_millis(100)),
             launches: effort.pick(1, 4),
             ..budget(effort)
@@ -233,7 +233,7 @@ fn forming(participants: &Participants, effort: Effort) -> Plan {
         let Some(hydra) = hydra.clone() else {
             continue;
         };
-        // Hydra starts ranks of those who understand it: ours, and those it belongs to.
+        // Hydra starts ranks of implementations that understand it: ours, and its own.
         if role == Role::Ours || implementation.hydra.is_some() {
             line(
                 role,

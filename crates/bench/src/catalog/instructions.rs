@@ -6,7 +6,7 @@ use crate::experiment::{
 };
 use crate::results::{Chart, Scale};
 
-/// The calls of `measure/instructions.c`, as it names them and as people do.
+/// The calls of `measure/instructions.c`, by its names and by common names.
 const CALLS: [(&str, &str); 15] = [
     ("send", "MPI_Send"),
     ("isend", "MPI_Isend and MPI_Wait"),
@@ -55,7 +55,7 @@ fn instructions(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(vec![8, 512], vec![8, 64, 512, 4096]);
     let mut series = Vec::new();
     for (call, panel) in CALLS {
-        // Of one element.
+        // These work on one element.
         let single = matches!(call, "fetch_and_op" | "compare_and_swap" | "barrier");
         let sizes = if single { &sizes[..1] } else { &sizes };
         series.extend(per_implementation(participants, "", panel, |index| {
@@ -69,7 +69,7 @@ fn instructions(participants: &Participants, effort: Effort) -> Plan {
                     job,
                     request: format!("instructions call={call} size={size}"),
                     repeat: Repeat::Exactly(1),
-                    // A count comes as it is.
+                    // A count is not converted.
                     convert: Convert::Nanoseconds,
                 };
                 (f64::from(size), task)
@@ -77,7 +77,7 @@ fn instructions(participants: &Participants, effort: Effort) -> Plan {
             sizes.iter().map(cell).collect()
         }));
     }
-    // The same each time but for what a call meets on its way.
+    // Counts are the same each time, except for random conditions within a call.
     let budget = Budget {
         least: 3,
         ..budget(effort)

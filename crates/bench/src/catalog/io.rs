@@ -1,4 +1,4 @@
-//! Experiments on files: four ranks of one host, whose blocks lie in the file in turn.
+//! Experiments on files: four ranks of one host, whose blocks alternate in the file.
 
 use super::{budget, per_implementation, timed};
 use crate::experiment::{Convert, Effort, Experiment, Origin, Participants, Plan, SeriesPlan};

@@ -1,7 +1,7 @@
 //! Experiments of the datapath: systems of weft-net under UDP load of 1472 bytes.
 //!
-//! One measurement of a setting answers for throughput, processor time and round trips at once, so
-//! that the panels of a figure belong together.
+//! One measurement of a setting yields throughput, processor time and round trips at once, so that the panels
+//! of a figure belong together.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::experiment::{
 };
 use crate::results::{Chart, Role, Scale};
 
-/// One system of an experiment: what it is called, and how it differs from equal echo clients.
+/// One system of an experiment: its name, and its difference from equal echo clients.
 struct Variant {
     name: &'static str,
     clients: usize,
     change: fn(&mut Description, u64),
-    /// Mbit/s towards each client, of the Mbit/s on the axis; `None`: the same for all.
+    /// Mbit/s towards each client, from the Mbit/s on the axis; `None`: the same for all.
     rates: Option<fn(u64, usize) -> u64>,
 }
 
@@ -33,7 +33,7 @@ const fn variant(name: &'static str, clients: usize, change: fn(&mut Description
     }
 }
 
-/// Which figures are drawn beside throughput and processor time.
+/// The figures drawn besides throughput and processor time.
 #[derive(Clone, Copy, PartialEq)]
 enum Also {
     Nothing,
@@ -55,7 +55,7 @@ fn two_threads(description: &mut Description, _: u64) {
     description.driver_threads = DriverThreads::Two;
 }
 
-/// A's client and copier above B's: B's run at the lowest share that the scheduler has.
+/// A's client and copier above B's: B's run with the scheduler's lowest share.
 fn a_over_b(description: &mut Description, _: u64) {
     for name in ["rx-copier-b", "b"] {
         description.nice.insert(name.into(), 19);
@@ -69,7 +69,7 @@ fn overload(description: &mut Description, x: u64) {
     }
 }
 
-/// All on core 0, but those named on core 1.
+/// All components on core 0, except the named ones on core 1.
 fn on_second(description: &mut Description, second: &[&str]) {
     let mut names = vec!["driver".to_owned(), "rx-mux".into(), "tx-mux".into()];
     for client in &description.clients {
@@ -161,7 +161,7 @@ static ROWS: [Row; 16] = [
         title: "Transmit multiplexer that limits bandwidth: B to 100 Mbit/s",
         also: Also::RoundTrips,
         variants: &[variant("", 2, |description, _| {
-            // 100 Mbit/s of payload are so much of whole frames.
+            // 100 Mbit/s of payload, converted to whole frames.
             description.clients[1].limit = 100_000_000 * 1514 / 1472;
         })],
     },
@@ -311,7 +311,7 @@ fn plan<const ROW: usize>(_cast: &Participants, effort: Effort) -> Plan {
         480
     };
     let asked: Vec<u64> = effort.pick(
-        // What the wire carries, and more than that.
+        // As much as the wire carries, and more.
         vec![most / 2, most * 5 / 4],
         vec![
             most / 10,
@@ -323,7 +323,7 @@ fn plan<const ROW: usize>(_cast: &Participants, effort: Effort) -> Plan {
             most * 5 / 4,
         ],
     );
-    // A bucket may hold what a limit allows in 5 ms: over less than some of these a limit is not seen.
+    // A bucket may hold what a limit allows in 5 ms: over a shorter time the limit is not visible.
     let limited = row.id == "net-tx-limited";
     let milliseconds = effort.pick(if limited { 250 } else { 50 }, 1_000);
     let mut series = Vec::new();
@@ -341,7 +341,7 @@ fn plan<const ROW: usize>(_cast: &Participants, effort: Effort) -> Plan {
         &asked,
         milliseconds,
     ));
-    // Figure by figure, in the same order for all of them.
+    // By figure, in the same order for all.
     series.sort_by_key(|line| PANELS.iter().position(|&panel| panel == line.panel));
     Plan {
         budget: Budget {

@@ -1,4 +1,4 @@
-//! Experiments on data with gaps: packing beside a loop written by hand, and messages of such data.
+//! Experiments on data with gaps: packing compared with a loop written by hand, and messages of such data.
 
 use super::{budget, per_implementation, timed};
 use crate::experiment::{
@@ -15,7 +15,8 @@ pub(crate) const LOOP: &str = "device: loop written by hand";
 const PACKED: usize = 1 << 20;
 /// The shapes of `measure/packing.c`.
 const SHAPES: [&str; 4] = ["vector", "nested", "structs", "indexed"];
-/// The lengths of pieces that are drawn. The loops of `measure/packing.c` are written for these, and for every one up to [`SMALL`].
+/// The lengths of pieces that are plotted. The loops of `measure/packing.c` are written for these, and for
+/// every one up to [`SMALL`].
 const PIECES: [usize; 15] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512, 4096];
 /// The longest piece of those that are measured at every length.
 const SMALL: usize = 64;
@@ -127,7 +128,7 @@ fn packing_of(participants: &Participants, pieces: &[usize]) -> Vec<SeriesPlan> 
         series.extend(per_implementation(participants, "", &panel, |index| {
             cells(index, "mpi")
         }));
-        // In the job of the first, as the other device series.
+        // In the job of the first implementation, like the other device series.
         series.extend(
             participants
                 .implementations

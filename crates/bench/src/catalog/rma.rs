@@ -10,7 +10,7 @@ use crate::results::{Chart, Role, Scale};
 /// Operations between two flushes where a rate or a bandwidth is measured.
 const BATCH: usize = 64;
 
-/// Panel of a window that is told to combine many elements at a time.
+/// Panel of a window that combines many elements at a time.
 const GRANULAR: &str = "accumulate, granularity of 64 KiB";
 
 /// Note on the target.

@@ -1,5 +1,5 @@
-//! Plans of the experiments in which a number grows: ranks of a collective, messages that wait, things
-//! that are there but not used.
+//! Plans of the experiments in which a number grows: ranks of a collective, waiting messages, unused
+//! resources.
 
 use super::{budget, per_implementation, powers, timed};
 use crate::device::Device;
@@ -9,7 +9,7 @@ use crate::experiment::{
 use crate::results::Role;
 use std::time::Duration;
 
-/// The panels of [`COLLECTIVES`] in which all wait for all.
+/// The panels of [`COLLECTIVES`] in which all ranks wait for all.
 const ALL_WAIT: [&str; 3] = ["barrier", "allreduce 8 B", "allgather 120 B"];
 
 /// Panel, call and size of each collective that is measured against the number of ranks.
@@ -93,7 +93,7 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
     }
 }
 
-/// What it takes at least until each rank has run once, where there are more of them than cores.
+/// The shortest time until each rank has run once, where there are more of them than cores.
 fn switch_limit(panel: &str, ranks: &[u32]) -> SeriesPlan {
     let cores = weft_sys::cores::allowed().map_or(usize::MAX, |cores| cores.len());
     let crowds = ranks.iter().filter(|ranks| **ranks as usize > cores);

@@ -1,4 +1,4 @@
-//! Experiments with many threads a side, each with a tag of its own: the last two figures of part C.
+//! Experiments with many threads on each side, each thread with its own tag: the last two figures of part C.
 
 use super::{budget, per_implementation, powers};
 use crate::experiment::{
@@ -127,7 +127,7 @@ fn task(implementation: usize, request: String, repeat: Repeat) -> Task {
     }
 }
 
-/// A series of fibers for each of ours, and one of POSIX threads for everybody.
+/// A series of fibers for each of ours, and one of POSIX threads for every implementation.
 fn series(
     participants: &Participants,
     places: impl Fn(Role, bool) -> Vec<usize>,
@@ -175,7 +175,7 @@ fn latency_size(participants: &Participants, effort: Effort) -> Plan {
     };
     let cell = |implementation, size, fibers| {
         let request = format!("threads kind={} threads=14 size={size}", kind(fibers));
-        // As many messages in a sample of everybody, several of each thread.
+        // The same number of messages in a sample of every implementation, several of each thread.
         task(
             implementation,
             request,

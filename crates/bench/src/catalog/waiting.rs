@@ -1,5 +1,5 @@
-//! Experiments of waiting where it is hard: beside a process that computes all the time, and among more ranks than cores
-//! that ask instead of waiting.
+//! Experiments on difficult waits: beside a process that computes all the time, and among more ranks than cores that
+//! poll instead of waiting.
 
 use super::{budget, per_implementation, timed};
 use crate::experiment::{
@@ -8,14 +8,14 @@ use crate::experiment::{
 use crate::results::{Chart, Scale};
 use std::time::Duration;
 
-/// Operations beside a process that computes, as `measure/beside.c` names them and as people do.
+/// Operations beside a process that computes, by the names of `measure/beside.c` and common names.
 const OPERATIONS: [(&str, &str); 3] = [
     ("pingpong", "latency of 8 B"),
     ("barrier", "barrier"),
     ("allreduce", "allreduce of 8 B"),
 ];
 
-/// Calls that ask, likewise.
+/// Calls that poll, likewise.
 const CALLS: [(&str, &str); 5] = [
     ("test", "MPI_Test"),
     ("iprobe", "MPI_Iprobe"),
@@ -24,7 +24,7 @@ const CALLS: [(&str, &str); 5] = [
     ("status", "MPI_Request_get_status"),
 ];
 
-/// What is said of the process that computes.
+/// Note on the process that computes.
 const HOW: &str = "The processes that compute are children of rank 0, started with each request, on any core. They make no \
      call. What a sample shows depends on whether such a process had one of the cores just then, so samples are long.";
 

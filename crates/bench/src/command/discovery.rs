@@ -1,5 +1,5 @@
-//! Discovery of what is measured: implementations of MPI and programs of components, those that the user
-//! named and those that the source tree has.
+//! Discovery of what can be measured: implementations of MPI and programs of components, named by the user or
+//! in the source tree.
 
 use crate::implementation::Implementation;
 use crate::program::Program;
@@ -8,24 +8,25 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Places where a run looks for what it measures.
+/// Places in which a run looks for implementations and programs.
 pub(super) struct Discovery<'a> {
     /// The prefix of Weft that the user named.
     ours: Option<&'a Path>,
     /// The peers that the user named, and their prefixes.
     peers: &'a [(String, PathBuf)],
-    /// The source tree that this program was built in or is called in.
+    /// The source tree in which this program was built or is called.
     tree: Option<PathBuf>,
 }
 
 impl<'a> Discovery<'a> {
-    /// Looks where the user says, and in the source tree if there is one.
+    /// A discovery in the places that the user names, and in the source tree if there is one.
     pub fn new(ours: Option<&'a Path>, peers: &'a [(String, PathBuf)]) -> Self {
         let tree = source_tree();
         Self { ours, peers, tree }
     }
 
-    /// Finds ours and the peers, and builds the measuring program with each; what is missing, in sentences.
+    /// Finds ours and the peers, and builds the measuring program with each; returns also what is missing, in
+    /// sentences.
     ///
     /// # Errors
     /// If a peer that the user named cannot be measured.
@@ -67,8 +68,8 @@ impl<'a> Discovery<'a> {
         Ok((found, remarks))
     }
 
-    /// The programs of components: ours, those that `cargo xtask peers` built, and Argobots where a user names
-    /// it; what is missing, in sentences.
+    /// The programs of components: ours, those that `cargo xtask peers` built, and Argobots if the user names
+    /// it; returns also what is missing, in sentences.
     ///
     /// # Errors
     /// If Argobots was named and its program cannot be built.
@@ -99,8 +100,8 @@ impl<'a> Discovery<'a> {
         }
     }
 
-    /// The prefix of the Weft to measure: the one named, the one this program stands in, or a new one that
-    /// the source tree lays out.
+    /// The prefix of the Weft to measure: the named one, the one that contains this program, or a new one
+    /// installed from the source tree.
     fn ours(&self) -> Result<PathBuf> {
         if let Some(prefix) = self.ours {
             return Ok(prefix.to_path_buf());
@@ -135,7 +136,7 @@ impl<'a> Discovery<'a> {
         self.tree.as_deref().map(target)
     }
 
-    /// The commit of the source tree, marked when files differ from it; empty if it is not known.
+    /// The commit of the source tree, marked if files differ from it; empty if unknown.
     pub fn commit(&self) -> String {
         let git = |arguments: &[&str]| {
             let output = Command::new("git")
@@ -167,7 +168,7 @@ fn is_argobots(name: &str) -> bool {
     name.eq_ignore_ascii_case("argobots")
 }
 
-/// The source tree that this program was built in or is called in.
+/// The source tree in which this program was built or is called.
 fn source_tree() -> Option<PathBuf> {
     let program = std::env::current_exe().ok();
     let here = std::env::current_dir().ok();

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use weft_matching::concurrent::{Insertion, Key, Side, Table, Value};
 
-/// Operations of a run on its table.
+/// The operations of a run on its table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Insert,
@@ -32,7 +32,7 @@ fn insert(table: &Table, side: Side, entries: &[(Key, Value)], together: bool) -
     black_box(matched)
 }
 
-/// Samples of one request. `together`: the keys of a thread are handed in at once.
+/// Samples of one request. `together`: the keys of a thread are passed at once.
 pub(super) fn samples(request: &Request<'_>, together: bool) -> Result<Vec<f64>> {
     let mode = match request.text("mode")? {
         "insert" => Mode::Insert,

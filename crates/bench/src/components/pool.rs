@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 use weft_pool::{Packet, Pool};
 
-/// Bytes of a packet, as in the other programs. The loop does not look at them.
+/// Bytes of a packet, as in the other programs. The loop does not access them.
 const PACKET: usize = 64;
 
 /// Packets taken and returned at a time in steady use, and how often in one round.

@@ -24,7 +24,7 @@ fn runtime() -> Result<&'static Runtime> {
     }
 }
 
-/// Starts so many fibers on a worker.
+/// Starts fibers on a worker.
 fn start<B: FnOnce() + Send + 'static>(
     worker: usize,
     count: u64,
@@ -59,7 +59,7 @@ struct Yielding {
     end: OnceLock<Instant>,
 }
 
-/// Time of a yield among so many fibers of one worker.
+/// Time of a yield among the fibers of one worker.
 pub(super) fn yields(request: &Request<'_>) -> Result<Vec<f64>> {
     let (count, rounds): (u64, u64) = (request.number("count")?, request.number("rounds")?);
     let runs: usize = request.number("runs")?;
@@ -113,13 +113,13 @@ pub(super) fn creates(request: &Request<'_>) -> Result<Vec<f64>> {
     (0..runs).map(run).collect()
 }
 
-/// Time that a signal to each of so many fibers of another worker takes its sender.
+/// Time that a signal to each fiber of another worker costs its sender.
 pub(super) fn signals(request: &Request<'_>) -> Result<Vec<f64>> {
     let (count, rounds): (u64, u64) = (request.number("count")?, request.number("runs")?);
     if count == 0 {
         bail!("count=0 leaves nothing to measure");
     }
-    // How often all fibers have come to wait, and how many rounds of signals were begun.
+    // How often fibers have begun to wait, and how many rounds of signals were begun.
     let ready = Arc::new(AtomicU64::new(0));
     let begun = Arc::new(AtomicU64::new(0));
     let waiting = start(1, count, || {

@@ -1,4 +1,4 @@
-//! Questions: what a turn does for each kind of [`Task`].
+//! Questions: the actions of a turn for each kind of [`Task`].
 
 use super::{Cell, Harness};
 use crate::experiment::{Budget, Convert, Effort, Formation, JobKey, Repeat, Task};
@@ -34,7 +34,7 @@ impl<'a> Harness<'a> {
                 convert,
             } => {
                 cell.set_iterations(*operations);
-                // A library of others that hangs now and then is not waited for long.
+                // A foreign library that hangs now and then is not waited for long.
                 let limit = Duration::from_secs(self.effort.pick(2, 120));
                 let warmup = usize::from(!cell.is_warm());
                 let request = format!("{request} runs={}", budget.turn + warmup);
@@ -114,7 +114,7 @@ impl<'a> Harness<'a> {
                 let resident = self.jobs.job(*job)?;
                 resident.request("settle", limit)?;
                 let found = resident.memory();
-                // Alone in memory: pages shared with a job of another turn would be counted in part.
+                // The job must be alone: pages shared with a job of another turn would be counted in part.
                 self.jobs.retire();
                 found
             }
@@ -133,7 +133,7 @@ impl<'a> Harness<'a> {
         Requests::new(&mut self.jobs, self.effort)
     }
 
-    /// Two jobs of one rank compute at the same time; the smaller share of a core.
+    /// Two jobs of one rank compute at the same time; returns the smaller share of a core.
     fn two_jobs(&mut self, implementation: usize, milliseconds: u64) -> Result<Vec<f64>> {
         let key = JobKey {
             implementation,
@@ -166,7 +166,7 @@ fn converted(samples: impl IntoIterator<Item = f64>, convert: Convert) -> Vec<f6
     samples.map(|sample| convert.apply(sample)).collect()
 }
 
-/// Requests to resident jobs, each a number of iterations that fills a sample.
+/// Requests to resident jobs, each with a number of iterations that fills a sample.
 pub(super) struct Requests<'h, 'a> {
     jobs: &'h mut JobPool<'a>,
     /// How long an answer may take.
@@ -223,7 +223,7 @@ impl<'h, 'a> Requests<'h, 'a> {
             Repeat::Timed if cell.iterations() == 0 => {
                 let tried = ask(1, 1, 1)?[0];
                 let guess = iterations_for(tried, budget.sample / 10);
-                // What is slow at once is not tried longer; what is fast is timed when warm.
+                // A slow operation is not tried longer; a fast one is timed when warm.
                 let tried = if guess > 1 {
                     ask(guess / 2, guess, 1)?[0]
                 } else {
@@ -242,7 +242,7 @@ impl<'h, 'a> Requests<'h, 'a> {
     }
 }
 
-/// How many operations of so many nanoseconds fill a sample.
+/// How many operations of `nanoseconds` fill a sample.
 fn iterations_for(nanoseconds: f64, sample: Duration) -> u64 {
     let wanted = sample.as_nanos() as f64 / nanoseconds.max(1.0);
     (wanted.round() as u64).clamp(1, 1_000_000)

@@ -1,7 +1,7 @@
 //! Requests to a job while intruders connect to its ports, or to a port of their own on the same machine.
 //!
-//! The two are measured one right after the other, each first in every other turn: what else happens on the
-//! machine hits both alike.
+//! Both are measured one right after the other, with alternating order: other load on the machine affects
+//! both equally.
 
 use super::ask::Requests;
 use super::{Cell, Harness};
@@ -14,20 +14,20 @@ use std::time::Duration;
 /// Longest time that the intruders may take to answer.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Which part of the rate that was asked for must have been reached.
+/// The fraction of the requested rate that must be reached.
 const REACHED: f64 = 0.9;
 
 /// Number of attempts to reach it.
 const ATTEMPTS: usize = 4;
 
-/// The process that attacks a job (`crate::intruders`), and the job that it knows.
+/// The process that attacks a job (`crate::intruders`), and the job whose traffic it has recorded.
 pub(super) struct Intruders {
     program: Program,
-    /// A job whose first words were overheard, and where its ranks listen, as the process is told.
+    /// A job whose first messages were recorded, and the ports of its ranks, as sent to the process.
     overheard: Option<(JobKey, String)>,
 }
 
-/// An attack: where intruders connect to, and how often each second.
+/// An attack: the ports that intruders connect to, and the rate per second.
 #[derive(Clone, Copy)]
 struct Attack<'a> {
     rate: u32,
@@ -36,7 +36,7 @@ struct Attack<'a> {
 }
 
 impl Intruders {
-    /// Nobody yet: the process is started when it is needed.
+    /// No process yet: it is started when needed.
     pub fn new() -> Self {
         Self {
             program: Program::intruders(),
@@ -50,14 +50,14 @@ impl Intruders {
         self.program.stop();
     }
 
-    /// Forgets the job that was overheard: it has ended.
+    /// Forgets the recorded job: it has ended.
     pub fn forget(&mut self) {
         self.overheard = None;
     }
 
-    /// Where the ranks of a job listen, as the process is told. The first time it is started, and then the
-    /// job, whose first words it overhears. Where that is not allowed it says something else in their place,
-    /// and a complaint tells.
+    /// The ports of a job's ranks, as sent to the process. At first use the process is started, and then the
+    /// job, whose first messages it records. If that is not permitted, it sends something else instead, and a
+    /// complaint is noted.
     fn overhear(&mut self, key: JobKey, jobs: &mut JobPool<'_>) -> Result<String> {
         if let Some((known, at)) = &self.overheard
             && *known == key
@@ -80,7 +80,7 @@ impl Intruders {
         Ok(at)
     }
 
-    /// What `measure` finds while intruders connect. `None`: they could not, at that rate.
+    /// The result of `measure` while intruders connect. `None`: they could not reach that rate.
     fn during<T>(
         &mut self,
         attack: Attack<'_>,
@@ -104,7 +104,7 @@ impl Intruders {
 }
 
 impl Harness<'_> {
-    /// Time under attack over time without: how many times as long an operation takes.
+    /// The time of an operation under attack divided by the time without.
     pub(super) fn under_attack(
         &mut self,
         cell: &mut Cell<'_>,
@@ -121,7 +121,7 @@ impl Harness<'_> {
             Control::Nobody => None,
         };
         let once = Budget { turn: 1, ..*budget };
-        // The time of one operation meanwhile.
+        // The time of one operation under these conditions.
         let mut time = |cell: &mut Cell<'_>, attack: Option<Attack<'_>>| {
             let jobs = &mut self.jobs;
             let mut measure = || {
@@ -135,7 +135,7 @@ impl Harness<'_> {
             anyhow::Ok(samples.and_then(|samples| samples.first().copied()))
         };
         if cell.iterations() == 0 {
-            // Finds out how many of them fill a sample.
+            // Finds out how many operations fill a sample.
             time(cell, control)?;
         }
         let is_first = cell.taken().is_multiple_of(2);

@@ -33,7 +33,7 @@ pub(super) struct Cell<'p> {
 /// Why a cell gets no more turns.
 struct Failure {
     text: String,
-    /// A program was waited for in vain.
+    /// Whether a program gave no answer in time.
     no_answer: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'p> Cell<'p> {
         self.x
     }
 
-    /// What is asked in a turn.
+    /// The task of a turn.
     pub fn task(&self) -> &'p Task {
         self.task
     }
@@ -107,12 +107,12 @@ impl<'p> Cell<'p> {
         matches!(self.task, Task::Program { .. }) && failure.is_some_and(|one| one.no_answer)
     }
 
-    /// The next launch begins: all must be measured in it again.
+    /// The next launch begins, in which the cell must be measured again.
     pub fn begin_launch(&mut self) {
         self.in_this_launch = false;
     }
 
-    /// Takes what a turn found, and how long it took.
+    /// Records the samples of a turn, and the time that it took.
     pub fn record(&mut self, found: Result<Vec<f64>>, took: Duration) {
         match found {
             Ok(samples) if samples.iter().all(|sample| sample.is_finite()) => {
@@ -134,7 +134,7 @@ impl<'p> Cell<'p> {
         self.spent += took;
     }
 
-    /// Gets no more turns, for this reason.
+    /// Closes the cell, for this reason.
     pub fn give_up(&mut self, text: String) {
         self.failure = Some(Failure {
             text,
@@ -153,7 +153,7 @@ impl<'p> Cell<'p> {
         let launches = budget.launches as usize;
         let due = |whole: usize| (whole * launch as usize).div_ceil(launches);
         if self.samples.len() < due(budget.least) {
-            // Even the least is given up when it takes many times the planned time.
+            // Even the least number of samples is given up when it takes many times the planned time.
             return self.spent > 10 * budget.time * launch / budget.launches;
         }
         self.samples.len() >= due(budget.most)

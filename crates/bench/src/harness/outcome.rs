@@ -1,4 +1,4 @@
-//! Outcome of a run: series with their points, and notes on how it went.
+//! Outcome of a run: series with their points, and notes on the run.
 
 use super::Cell;
 use crate::experiment::{Budget, SeriesPlan};
@@ -6,7 +6,7 @@ use crate::results::Series;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Failed cells, those with the same reason in one sentence.
+/// Failed cells, one sentence for each reason.
 pub(super) fn failures(cells: &[Cell<'_>], series: &[SeriesPlan]) -> Vec<String> {
     let mut reasons: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
     for cell in cells {
@@ -29,7 +29,7 @@ pub(super) fn failures(cells: &[Cell<'_>], series: &[SeriesPlan]) -> Vec<String>
         .collect()
 }
 
-/// One sentence on how it was measured and what was reached.
+/// One sentence on the procedure and the precision reached.
 pub(super) fn protocol(cells: &[Cell<'_>], budget: &Budget, took: Duration) -> String {
     let good: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.taken() > 0).collect();
     let settled = good.iter().filter(|cell| cell.is_settled(budget)).count();

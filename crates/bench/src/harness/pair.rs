@@ -1,14 +1,14 @@
-//! Requests to two jobs, one right after the other: how many times as long an operation takes in the one as in the other.
+//! Requests to two jobs, one right after the other: the ratio of an operation's times in both.
 //!
-//! Each job is first in every other turn, so what else happens on the machine, and a speed that changes from second to second, hit both
-//! alike. A sample is the ratio of two times.
+//! The jobs alternate in order, so other load on the machine, and a speed that changes from second to second, affect both equally. A
+//! sample is the ratio of two times.
 
 use super::{Cell, Harness};
 use crate::experiment::{Budget, JobKey, Repeat};
 use anyhow::{Context, Result};
 
 impl Harness<'_> {
-    /// Time in the first job over time in the second.
+    /// The time in the first job divided by the time in the second.
     pub(super) fn as_pair(
         &mut self,
         cell: &mut Cell<'_>,
@@ -23,7 +23,7 @@ impl Harness<'_> {
             samples.first().copied().context("no sample")
         };
         if !cell.is_warm() {
-            // Finds out how many of them fill a sample, and warms both jobs of this launch.
+            // Finds out how many operations fill a sample, and warms up both jobs of this launch.
             for job in jobs {
                 time(cell, job)?;
             }

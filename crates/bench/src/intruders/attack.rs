@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weft_atomic::{AtomicBool, Ordering};
 use weft_secure::{Handshake, Key};
 
-/// Connections that intruders hold open at a time, and those of them that speak slowly.
+/// Connections that intruders hold open at a time, and those of them that send slowly.
 const HELD: usize = 200;
 const SLOW: usize = 32;
 /// Connections that the intruders' own port holds: as many as a rank does at most.
@@ -33,8 +33,8 @@ pub(super) struct Tally {
 }
 
 impl Attack {
-    /// Begins to connect so many times a second to these ports in turn; to a port of its own if there is
-    /// none. `recorded` is what a member once said there; empty: garbage is said in its place.
+    /// Begins to connect `rate` times a second to these ports in turn; to a port of its own if there are
+    /// none. `recorded` is what a member once sent there; if empty, garbage is sent instead.
     ///
     /// # Errors
     /// If no port is left for the intruders' own.
@@ -60,7 +60,7 @@ impl Attack {
             while !told.load(Ordering::Relaxed) {
                 let due = start + gap * turn;
                 match due.checked_duration_since(Instant::now()) {
-                    // Woken before its time when the attack ends.
+                    // The thread is woken early when the attack ends.
                     Some(early) => std::thread::park_timeout(early),
                     None => {
                         intruders.come(turn as usize);
@@ -94,7 +94,7 @@ struct Callers {
     /// First message of a handshake with another key.
     wrong: Vec<u8>,
     held: VecDeque<TcpStream>,
-    /// Connections on which a byte is said at a time, and how many were.
+    /// Connections on which one byte is sent at a time, and how many were sent.
     slow: VecDeque<(TcpStream, usize)>,
     tally: Tally,
 }
@@ -119,8 +119,8 @@ impl Callers {
         }
     }
 
-    /// One more connects and does its thing; one of the slow says its next byte. Those who are refused a
-    /// word do not complain.
+    /// One more intruder connects and acts; one of the slow ones sends its next byte. Failures to send are
+    /// ignored.
     fn come(&mut self, number: usize) {
         let kind = number % 5;
         // Each kind comes to each port.
@@ -146,9 +146,9 @@ impl Callers {
         match kind {
             // Garbage, more than a handshake, and away.
             0 => drop(stream.write(&[0xA5; 4096])),
-            // Nothing, and stays.
+            // Sends nothing, and stays.
             1 => keep(&mut self.held, stream, HELD),
-            // What was once said in earnest.
+            // A recording of a real handshake.
             2 => {
                 let _ = stream.write(&self.recorded);
                 keep(&mut self.held, stream, HELD);
@@ -163,7 +163,7 @@ impl Callers {
         }
     }
 
-    /// The intruders' own port: whoever comes is held unread, and dropped when there are many.
+    /// The intruders' own port: connections are held unread, and dropped when there are many.
     fn receive(&mut self) {
         while let Some(Ok((guest, _))) = self.own.as_ref().map(TcpListener::accept) {
             keep(&mut self.guests, guest, CROWD);
@@ -171,7 +171,7 @@ impl Callers {
     }
 }
 
-/// Adds one; the oldest goes when there are too many.
+/// Adds one; the oldest is dropped when there are too many.
 fn keep<T>(all: &mut VecDeque<T>, one: T, most: usize) {
     if all.len() == most {
         all.pop_front();

@@ -1,4 +1,4 @@
-//! TCP ports at which a process listens, as anybody on its host can see.
+//! TCP ports at which a process listens, as any user of its host can see.
 
 use anyhow::{Context, Result};
 use std::collections::HashSet;
@@ -33,7 +33,7 @@ fn of_table(table: &str, sockets: &HashSet<String>) -> Vec<SocketAddr> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let listens = *words.get(3)? == LISTENS && sockets.contains(*words.get(9)?);
         let (host, port) = words[1].split_once(':').filter(|_| listens)?;
-        // The bytes of the address stand as the machine's own word of them.
+        // The address is printed as a word in the machine's byte order.
         let host = u32::from_str_radix(host, 16).ok()?.to_ne_bytes();
         let port = u16::from_str_radix(port, 16).ok()?;
         Some(SocketAddr::from((Ipv4Addr::from(host), port)))

@@ -1,4 +1,4 @@
-//! Tap: what is said on this host's network, overheard from the first byte, as an attacker records it.
+//! Tap: records traffic on this host's network from the first byte, as an attacker would.
 
 use anyhow::{Context, Result, bail};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, recv, socket_with, sockopt};
@@ -23,7 +23,7 @@ const MOST: usize = 10_000;
 /// Packets that are read after the end.
 const REST: usize = 100_000;
 
-/// Listens to all connections that begin from now on.
+/// Records all connections that begin from now on.
 pub(super) struct Tap {
     stops: Arc<AtomicBool>,
     thread: JoinHandle<Flows>,
@@ -36,7 +36,7 @@ struct Flows(HashMap<(SocketAddrV4, SocketAddrV4), Flow>);
 struct Flow {
     /// Number of its first byte.
     first: u32,
-    /// From the first byte on, as far as nothing is missing.
+    /// The bytes from the first one, up to the first gap.
     said: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Tap {
             .context("a packet socket needs CAP_NET_RAW")?;
         let turn = Some(Duration::from_millis(20));
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, turn)?;
-        // Others talk on this host, too: nothing is lost while this thread does not run.
+        // A large buffer, as others use the network, too: nothing is lost while this thread does not run.
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, 8 << 20);
         let stops = Arc::new(AtomicBool::new(false));
         let told = stops.clone();
@@ -60,10 +60,10 @@ impl Tap {
         Ok(Tap { stops, thread })
     }
 
-    /// Ends; the beginning of what was said to one of these, so many bytes of it.
+    /// Ends; returns the first `bytes` bytes that were sent to one of these addresses.
     ///
     /// # Errors
-    /// If nobody has said that much there, or the thread that listens panicked.
+    /// If nobody has sent that much there, or the thread that listens panicked.
     pub fn close(self, at: &[SocketAddr], bytes: usize) -> Result<Vec<u8>> {
         self.stops.store(true, Ordering::Relaxed);
         let flows = self.thread.join();
@@ -93,14 +93,14 @@ fn listen(socket: &OwnedFd, stops: &AtomicBool) -> Flows {
             Err(_) if stops.load(Ordering::Relaxed) => break,
             Err(_) => {}
         }
-        // What has come before the end is read yet; on a busy host something always comes.
+        // Packets from before the end are still read, up to a limit, as packets never stop on a busy host.
         left -= usize::from(stops.load(Ordering::Relaxed));
     }
     flows
 }
 
 impl Flows {
-    /// Adds what a packet says. What is no TCP is none of ours; a packet may come twice.
+    /// Adds the contents of a packet. Packets other than TCP are ignored; a packet may come twice.
     fn take(&mut self, packet: &[u8]) -> Option<()> {
         let header = usize::from(packet.first()? & 0x0f) * 4;
         let length = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
@@ -111,7 +111,7 @@ impl Flows {
             Some(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?.into())
         };
         let (from, to) = (address(12)?, address(16)?);
-        // Where large segments are made, the header says 0.
+        // With large segments (offload) the header says 0.
         let end = if length == 0 {
             packet.len()
         } else {

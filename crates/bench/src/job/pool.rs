@@ -1,4 +1,4 @@
-//! Pool of resident jobs: launched when first asked for, kept until they are ended or misbehave.
+//! Pool of resident jobs: launched at first use, kept until they are ended or misbehave.
 
 use super::Job;
 use crate::experiment::JobKey;
@@ -16,8 +16,8 @@ pub struct JobPool<'a> {
 }
 
 impl<'a> JobPool<'a> {
-    /// A pool without any job yet. `implementations` are those that the keys name, `cores` the processors
-    /// that the run may use.
+    /// A pool without any job yet. `implementations` are those named by the keys, `cores` the processors that
+    /// the run may use.
     pub fn new(implementations: &'a [Implementation], cores: usize) -> Self {
         Self {
             implementations,
@@ -61,7 +61,7 @@ impl<'a> JobPool<'a> {
             .context("a job that was just launched")
     }
 
-    /// A job of this key that is the caller's own and no resident one.
+    /// A job of this key for the caller alone, not resident.
     ///
     /// # Errors
     /// As [`Job::launch`].
@@ -83,7 +83,7 @@ impl<'a> JobPool<'a> {
         self.jobs.remove(&key);
     }
 
-    /// Ends all jobs in good order; what goes wrong is a complaint.
+    /// Ends all jobs in good order; failures become complaints.
     pub fn retire(&mut self) {
         let mut jobs: Vec<_> = self.jobs.drain().collect();
         jobs.sort_by_key(|(key, _)| *key);

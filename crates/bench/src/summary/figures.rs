@@ -1,4 +1,4 @@
-//! Figures as people read them: numbers with three digits, places of an axis with their unit.
+//! Figures in readable form: numbers with three digits, places of an axis with their unit.
 
 /// A number with three significant digits, without an exponent.
 pub fn figure(value: f64) -> String {
@@ -24,8 +24,8 @@ pub(super) fn place_name(x: f64, noun: &str) -> String {
     }
 }
 
-/// Unit or noun of an x axis: what stands in brackets, or the whole label. Where every panel counts
-/// something else, the panel's name is the noun.
+/// Unit or noun of an x axis: the part in brackets, or the whole label. If every panel counts something else,
+/// the panel's name is the noun.
 pub(super) fn axis(label: &str) -> &str {
     if label == "how many" {
         return "";

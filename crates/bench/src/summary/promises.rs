@@ -1,4 +1,4 @@
-//! Promises of speed: which figure, beside which other, must reach which limit.
+//! Promises of speed: which figure, compared with which other, must reach which limit.
 
 use crate::catalog::RAW;
 use crate::catalog::datapath::SOCKETS;
@@ -10,7 +10,7 @@ use crate::catalog::packing::LOOP;
 pub(super) enum Reference {
     /// The peer with the better median at the same place.
     BetterPeer,
-    /// The better peer among the series of another variant (that ours has no match for).
+    /// The better peer among the series of another variant (for which ours has no counterpart).
     BetterPeerOf(&'static str),
     /// A device series at the same place.
     Device(&'static str),
@@ -172,7 +172,7 @@ pub(super) const TARGETS: &[Target] = &[
         )
     },
     // Over loopback a processor is the limit: the cipher takes 107 µs for 1 MiB where a plain stream takes 154, so 0.59 at
-    // most; a fifth less is the promise (docs/decisions/0022).
+    // most; the promise is a fifth less (docs/decisions/0022).
     Target {
         places: (1_048_576.0, 1_048_576.0),
         variant: "TCP, encrypted",
@@ -395,7 +395,7 @@ pub(super) const TARGETS: &[Target] = &[
         at_least: true,
         ..at_most("core share of each of two jobs [%]", "two-jobs", 95.0)
     },
-    // The promise says "flat"; a fifth more is what this page calls flat.
+    // The promise says "flat"; here "flat" means at most a fifth more.
     Target {
         panel: "ranks",
         reference: Reference::First,

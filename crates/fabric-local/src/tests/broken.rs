@@ -1,5 +1,5 @@
-//! The conformance suite can fail: each way of breaking a fabric is found by the property that is for
-//! it. What would be found by waiting for what never comes is left out, since that takes its time.
+//! The conformance suite can fail: each way of breaking a fabric is found by the property for it. Faults that
+//! would only show as a wait without end are left out, since they take too long.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,7 +62,7 @@ impl Broken {
     }
 }
 
-/// Hands on what arrives, broken.
+/// A sink that passes on what arrives, broken.
 struct Hands<'a> {
     sink: &'a mut dyn Sink,
     breach: Breach,
@@ -72,7 +72,7 @@ struct Hands<'a> {
 impl Sink for Hands<'_> {
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         if self.breach == Breach::SignalsOvertake {
-            // Kept until the next look, while signals go on.
+            // Kept until the next look, while signals pass.
             self.held.push((from, *head, data.to_vec()));
         } else {
             self.sink.message(from, head, data);
@@ -231,7 +231,7 @@ impl Fabric for Broken {
         operation: Operation,
     ) -> Result<Posted> {
         if self.is(Breach::WholePage) {
-            // Does not say that it is outside.
+            // Does not report that it is outside.
             let cut = into.prefix(1);
             return self.inner.get(from, token, 0, cut, operation);
         }
@@ -323,7 +323,7 @@ impl Fabric for Broken {
     }
 }
 
-/// Whether `property` is found wanting on a fabric that is broken in this way.
+/// Whether `property` fails on a fabric that is broken in this way.
 fn finds(property: Property, breach: Breach) -> bool {
     let wrap = move |inner| {
         Box::new(Broken {
@@ -340,7 +340,7 @@ fn finds(property: Property, breach: Breach) -> bool {
 
 type Property = fn(&dyn Stage);
 
-/// Which property is for which breach.
+/// The property that finds each breach.
 const FOR: [(Property, Breach); 26] = [
     (
         mailboxes::messages_of_one_sender_keep_their_order,

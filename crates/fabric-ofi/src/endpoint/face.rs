@@ -1,4 +1,5 @@
-//! Face of the endpoint: the [`Fabric`] that the layers above see, and what a union of two fabrics needs beside it.
+//! Face of the endpoint: the [`Fabric`] that the layers above see, and what a union of two fabrics needs
+//! besides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::Ofi;
 use crate::liveness::Liveness;
 use crate::wire::Kind;
 
-/// How a provider is named to people.
+/// The name of a provider, for people.
 pub(super) fn route(provider: &str) -> &'static str {
     match provider.split(';').next().unwrap_or(provider) {
         "tcp" => "ofi, provider tcp",
@@ -105,7 +106,7 @@ impl Fabric for Ofi {
         self.portal.grant(region, to, rights, uses)
     }
 
-    /// Bytes move when they are asked for: straight into the memory that they are for.
+    /// Bytes move only when asked for: directly into their memory.
     fn offer(&mut self, _to: Peer, _token: Token) {}
 
     fn revoke(&mut self, token: Token) -> bool {
@@ -158,10 +159,10 @@ impl Fabric for Ofi {
         self.signals.forget(key);
     }
 
-    // Hosts have no memory in common, and ranks of one host a fabric of their own.
+    // Hosts have no memory in common, and ranks of one host have a fabric of their own.
     without_shared_memory!(self, peer => self.mail.members.check(peer));
 
-    /// What was acknowledged has been processed. Who has said goodbye needs nothing more.
+    /// What was acknowledged has been processed. A peer that has said goodbye needs nothing more.
     fn is_flushed(&mut self) -> bool {
         let mut flushed = self.mail.needs_nobody() && self.serving.is_idle();
         for index in 0..self.mail.begun().len() {

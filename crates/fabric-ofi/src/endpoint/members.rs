@@ -1,4 +1,4 @@
-//! Members of the endpoint: who is lost, and whose number another process has.
+//! Members of the endpoint: which are lost, and which numbers have a new process.
 
 use weft_fabric::{FabricError, Peer, Sink};
 
@@ -6,8 +6,8 @@ use super::Ofi;
 use crate::liveness::News;
 
 impl Ofi {
-    /// Hears of peers from the endpoint of TCP beside this one. Not while requests of theirs wait for the other fabric, whose
-    /// answers are for those that have asked.
+    /// Takes losses and changes of peers from the TCP endpoint beside this one. Not while peers' requests wait for the other
+    /// fabric, whose answers are for the processes that have asked.
     #[inline]
     pub(super) fn look_at_liveness(&mut self, sink: &mut dyn Sink) -> usize {
         match &mut self.liveness {
@@ -23,17 +23,17 @@ impl Ofi {
         }
     }
 
-    /// Learns what the directory says now.
+    /// Reads the directory anew.
     #[cold]
     pub(super) fn renew(&mut self, sink: &mut dyn Sink) -> usize {
         if self.portal.has_deferred() {
             return 0;
         }
-        // Before the look at the endpoint of TCP: that knows this version by then, or a later one.
+        // Before the look at the TCP endpoint, so that this one knows the version read here, or a later one.
         self.later.renew();
         match &mut self.liveness {
             None => 0,
-            // One that wanted to send meanwhile was told to try again: something has changed.
+            // A thread that wanted to send in between was told to retry: something has changed.
             Some(liveness) => {
                 let news = liveness.look_now(&mut self.mail);
                 1 + self.hear(news, sink)
@@ -53,7 +53,7 @@ impl Ofi {
         found
     }
 
-    /// Another process has the number of a peer: what was under way with the one before ends.
+    /// Another process has the number of a peer: what was under way with the process before ends.
     fn succeed(&mut self, peer: u32, sink: &mut dyn Sink) -> usize {
         let mut found = self.report(sink);
         let ended = "its process has ended, and another one has its number";
@@ -68,7 +68,7 @@ impl Ofi {
         found
     }
 
-    /// Ends the transfers of both sides with a peer that is gone. Answers how many of ours.
+    /// Ends the transfers of both sides with a peer that is gone. Returns how many of ours ended.
     fn end_transfers(&mut self, peer: u32, reason: &str, sink: &mut dyn Sink) -> usize {
         self.serving.forget(peer);
         let ended = self.asked.remove_of(peer);
@@ -82,7 +82,7 @@ impl Ofi {
         ended.len()
     }
 
-    /// Tells of losses, and ends what waited for them.
+    /// Reports losses, and ends what waited for the lost peers.
     #[inline]
     pub(super) fn report(&mut self, sink: &mut dyn Sink) -> usize {
         match self.mail.has_losses() {

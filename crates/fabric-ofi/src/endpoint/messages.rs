@@ -1,4 +1,4 @@
-//! Messages of the endpoint: what has come, and who hears of it; what is sent.
+//! Messages of the endpoint: what has arrived, and to whom it is reported; what is sent.
 
 use weft_fabric::{Bell, HEAD, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
 
@@ -90,7 +90,7 @@ impl Ofi {
     /// A transfer of ours has ended.
     pub(super) fn end(&mut self, from: u32, number: u32, outcome: Outcome, sink: &mut dyn Sink) {
         if let Some(mut transfer) = self.asked.remove(number) {
-            // Nobody reaches the memory from here on.
+            // No peer can access the memory from here on.
             transfer.registration = None;
             if let Some(link) = self.mail.link(from) {
                 link.asks = link.asks.saturating_sub(1);
@@ -99,7 +99,7 @@ impl Ofi {
         }
     }
 
-    /// Who was refused may sleep without another look.
+    /// A refused sender may sleep without another look.
     #[inline]
     pub(super) fn retry_soon(&mut self) {
         if self.mail.take_full() {
@@ -111,7 +111,7 @@ impl Ofi {
     #[inline]
     pub(super) fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
         if self.later.is_stale() {
-            // Another process may have this number: that is told first, by the next look.
+            // Another process may have this number now; the next look reports that first.
             return Ok(Posted::Retry);
         }
         let posted = self.mail.post(to, kind, parts);
@@ -121,7 +121,7 @@ impl Ofi {
         posted
     }
 
-    /// Another thread of this rank may sleep for what the rank sends to itself.
+    /// Another thread of this rank may sleep until the rank sends something to itself.
     pub(super) fn ring_for_oneself(&self, posted: Posted) -> Posted {
         if posted == Posted::Done {
             self.bell.ring();

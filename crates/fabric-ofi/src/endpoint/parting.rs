@@ -1,5 +1,5 @@
-//! Parting: how a rank leaves. It hands over what it has promised to send, and says goodbye; how long it tries, where something
-//! does not leave, depends on whether those that it is for have said goodbye themselves.
+//! Parting: how a rank leaves. It hands over what it has taken for sending, and says goodbye. If something cannot leave, the
+//! time that it keeps trying depends on whether the receivers have said goodbye themselves.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,14 @@ use crate::asked::Asked;
 use crate::held::Remains;
 use crate::serving::Serving;
 
-/// How long a rank that leaves tries to hand over what it has promised to send.
+/// How long a rank that leaves tries to hand over what it has taken for sending.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How long it tries that with those alone that have said goodbye: they may be gone, which the provider does not tell.
+/// How long it tries if all receivers have said goodbye: they may be gone, which the provider does not
+/// report.
 const PARTING: Duration = Duration::from_millis(250);
 
-/// Whether who has tried for so long tries on, for this.
+/// Whether to try longer for what remains, after trying for `tried`.
 fn tries_on(remains: Remains, tried: Duration) -> bool {
     match remains {
         Remains::Nothing => false,
@@ -30,7 +31,7 @@ impl Drop for Ofi {
     fn drop(&mut self) {
         let start = Instant::now();
         self.farewell();
-        // What was taken has to leave; nobody asks who has read it, for that may be nobody any more.
+        // What was taken has to leave; nobody checks who has read it, as there may be no reader any more.
         while tries_on(self.mail.remains(), start.elapsed()) {
             if self.look(&mut Deaf, 64) == 0 {
                 let bell = self.bell.clone();
@@ -38,7 +39,7 @@ impl Drop for Ofi {
                 bell.wait(ticket, Some(Duration::from_millis(1)));
             }
         }
-        // The endpoint before registrations of what it uses, and those before the rest.
+        // The endpoint ends before the registrations that it uses, and those before the rest.
         self.mail.device.stop();
         self.asked = Asked::default();
         self.serving = Serving::default();
@@ -61,7 +62,7 @@ mod tests {
         assert!(!tries_on(Remains::ForOthers, FAREWELL));
     }
 
-    /// A buffer that a provider never gives back, of a message to who has said goodbye and ended.
+    /// A buffer that a provider never returns: its message was for a peer that said goodbye and ended.
     #[test]
     fn what_is_held_for_the_gone_alone_is_told_apart() {
         if crate::found().is_err() {
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(mail.remains(), Remains::ForTheGone);
         mail.sent(gone);
         assert_eq!(mail.remains(), Remains::Nothing);
-        // Nobody drives the others, so nothing would reach them.
+        // The other endpoints are not driven, so nothing would reach them.
         for one in group {
             one.die();
         }

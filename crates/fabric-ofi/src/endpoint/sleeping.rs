@@ -1,10 +1,11 @@
-//! Sleeping: how long one may sleep after a look, and which descriptors wake it.
+//! Sleeping: how long a thread may sleep after a look, and which descriptors wake it.
 //!
-//! Own descriptors of a provider stand in the bell's set while somebody sleeps now and then, as connections of TCP do
-//! ([`Watching`](weft_fabric_tcp::Watching)): standing there costs each message. Those of a set of the provider's stand there always.
+//! The provider's own descriptors are in the bell's set while somebody sleeps now and then, like connections of TCP
+//! ([`Watching`](weft_fabric_tcp::Watching)), because membership costs time for each message. The descriptor of a provider's set is
+//! always in it.
 //!
-//! *Invariant:* unless the last look found nothing, on behalf of somebody who had said that it is about to sleep, the bell is due at
-//! once. So nobody sleeps on descriptors that do not stand in its set.
+//! *Invariant:* the bell is due at once, unless the last look found nothing and was made for a thread that had announced its sleep.
+//! So nobody sleeps on descriptors that are not in its set.
 
 use weft_fabric_tcp::NetworkBell;
 
@@ -13,7 +14,7 @@ use crate::libfabric::device::Device;
 use crate::liveness::Liveness;
 
 impl Ofi {
-    /// Says how long one may sleep after this look.
+    /// Sets how long a thread may sleep after this look.
     #[inline]
     pub(super) fn prepare_sleep(&mut self, found: usize) {
         if self.mail.take_full() {
@@ -37,12 +38,12 @@ impl Ofi {
         }
     }
 
-    /// Whether what comes from here on wakes who sleeps.
+    /// Whether anything that arrives from here on wakes a sleeper.
     #[cold]
     fn sleeps_soundly(&mut self) -> bool {
         let device = &mut self.mail.device;
         if !device.has_descriptors() {
-            // Nothing tells of news: a moment, then another look.
+            // No descriptor reports events: a short sleep, then another look.
             self.bell.sleep_shortly();
             return true;
         }
@@ -61,7 +62,7 @@ impl Ofi {
     }
 }
 
-/// Enters the descriptors into the set. False, and none is there, if the system refuses.
+/// Enters the descriptors into the set. False, with none entered, if the system refuses.
 fn watch(device: &Device, bell: &NetworkBell) -> bool {
     let entered = device
         .descriptors()
@@ -88,7 +89,8 @@ mod tests {
 
     use super::*;
 
-    /// Where nobody sleeps for long, own descriptors do not stand in the set; who sleeps then is woken all the same.
+    /// While nobody sleeps for long, own descriptors are not in the set; a thread that sleeps then is woken
+    /// all the same.
     #[test]
     fn whose_descriptors_were_taken_out_is_woken() {
         if crate::found().is_err() {

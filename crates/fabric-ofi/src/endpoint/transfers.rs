@@ -1,4 +1,4 @@
-//! Transfers of the endpoint: asking for one, and carrying out those that it is asked for.
+//! Transfers of the endpoint: asking for them, and carrying out those that peers ask for.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use crate::links::Answer;
 use crate::serving::Way;
 use crate::wire::{Ask, End, Kind, Outcome};
 
-/// How long a grant that is taken back waits for bytes on their way to somebody who does not take them.
+/// How long revoking a grant waits for bytes on their way to a peer that does not take them.
 const REVOKING: Duration = Duration::from_secs(10);
 
 impl Ofi {
-    /// Transfers of so many bytes travel in the message that asks or answers.
+    /// Transfers of up to this many bytes travel in the message that asks or answers.
     #[inline]
     pub(super) fn small(&self) -> usize {
         self.data + HEAD - Ask::BYTES
@@ -152,7 +152,7 @@ impl Ofi {
         Ok(Posted::Pending)
     }
 
-    /// Waits until no byte of a grant that was taken back is being sent.
+    /// Waits until no byte of a revoked grant is being sent.
     #[cold]
     pub(super) fn wait_for_receivers(&mut self, token: Token) {
         let start = Instant::now();
@@ -186,7 +186,7 @@ mod tests {
 
     const LENGTH: usize = 5 << 20;
 
-    /// A put by messages from rank 1 to rank 0, in the middle: pieces were asked for, and none has come.
+    /// A put by messages from rank 1 to rank 0, half done: pieces were asked for, and none has arrived.
     fn in_the_middle() -> Option<([Ofi; 2], [Memory; 2])> {
         let mask = Mask {
             remote_access: true,
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(posted, Ok(Posted::Pending));
         let start = Instant::now();
         while owner.serving.is_idle() {
-            // The question leaves when there is a connection; nothing that comes is looked at.
+            // The request leaves when there is a connection; nothing that arrives is looked at.
             asker.mail.device.ask();
             asker.mail.advance();
             owner.poll(&mut Inbox::default(), 32);
@@ -244,7 +244,7 @@ mod tests {
         asker.die();
     }
 
-    /// An owner that asks for more than it may makes no sense.
+    /// A request of an owner for more than it may ask is malformed.
     #[test]
     fn pieces_are_asked_for_within_bounds() {
         use crate::asked::{Asked, FETCHES};

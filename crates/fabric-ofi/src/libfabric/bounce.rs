@@ -1,4 +1,5 @@
-//! Bounce buffer: memory of an endpoint's own that a transfer reads into, before the bytes go where they may by then.
+//! Bounce buffer: memory of the endpoint into which a transfer reads, before the bytes are copied to where
+//! they may go by then.
 
 use weft_fabric::Region;
 
@@ -13,10 +14,10 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    /// A buffer of so many bytes, registered if the provider wants that.
+    /// A buffer of `length` bytes, registered if the provider wants that.
     ///
     /// # Errors
-    /// What the provider says.
+    /// The provider's error.
     pub fn new(device: &Device, length: usize) -> Result<Self, String> {
         let memory = Box::leak(vec![0; length].into_boxed_slice());
         // SAFETY: the memory is `self`'s alone until it is dropped.
@@ -31,8 +32,7 @@ impl Bounce {
         Ok(bounce)
     }
 
-    /// The first bytes of it. Not to be used any more when `self` is dropped, which whoever has a transfer under way in it
-    /// keeps.
+    /// Its first bytes. They must not be used after `self` is dropped; a transfer under way in them keeps `self`.
     pub fn region(&self, length: usize) -> Region {
         self.memory.prefix(length)
     }

@@ -1,4 +1,4 @@
-//! Completions that a queue has told of and nobody has taken yet.
+//! Completions that a queue has reported and nobody has taken yet.
 
 use std::ffi::{CStr, c_void};
 use std::ops::Range;
@@ -8,13 +8,13 @@ use super::layout::{CqEntry, CqErrEntry, FidCq};
 use super::library::Library;
 use super::numbers::EAVAIL;
 
-/// Completions that one question is answered with, at most.
+/// Most completions that one query returns.
 const AT_ONCE: usize = 16;
 
-/// One of them.
+/// One completion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// The address that was lent with the operation; compared, not followed.
+    /// The address that was lent with the operation; compared, not dereferenced.
     pub context: *mut c_void,
     /// Bytes that have arrived.
     pub length: usize,
@@ -22,13 +22,13 @@ pub struct Completion {
     pub failure: Option<String>,
 }
 
-/// Those of one queue.
+/// Completions of one queue.
 ///
 /// *Invariant:* `unread` lies within what the last answer has written to `read`.
 pub struct Completions {
     read: [CqEntry; AT_ONCE],
     unread: Range<usize>,
-    /// The queue has a failure to tell of.
+    /// The queue has a failure to report.
     has_failed: bool,
 }
 
@@ -53,18 +53,19 @@ impl Completions {
         self.unread.is_empty() && !self.has_failed
     }
 
-    /// Asks the provider once, unless some of the last answer are left; it does its own work meanwhile, which over the kernel's
-    /// network is a system call or two.
+    /// Queries the provider once, unless some completions of the last query are left. The provider does its own work in this
+    /// call, which over the kernel's network costs a system call or two.
     ///
     /// # Safety
-    /// The queue is open, with entries in the format `FI_CQ_FORMAT_MSG`; nobody else asks it meanwhile.
+    /// The queue is open, with entries in the format `FI_CQ_FORMAT_MSG`; nobody else queries it at the same
+    /// time.
     #[inline]
     pub unsafe fn ask(&mut self, queue: *mut FidCq) {
         if !self.unread.is_empty() {
             return;
         }
         let read = self.read.as_mut_ptr();
-        // SAFETY: the queue is open, as the caller says; at most so many entries are written.
+        // SAFETY: the queue is open, as the caller says; at most that many entries are written.
         let count = unsafe { ((*(*queue).ops).read)(queue, read, AT_ONCE) };
         match usize::try_from(count) {
             Ok(count) => self.unread = 0..count.min(AT_ONCE),
@@ -72,7 +73,7 @@ impl Completions {
         }
     }
 
-    /// The next one of the last answer.
+    /// The next one of the last query.
     ///
     /// # Safety
     /// As for [`ask`](Self::ask), of the same queue.
@@ -90,7 +91,7 @@ impl Completions {
         }
     }
 
-    /// What the queue says has failed.
+    /// The failure that the queue reports.
     ///
     /// # Safety
     /// As for [`ask`](Self::ask).
@@ -112,7 +113,8 @@ impl Completions {
             more: [0; 4],
         };
         let mut text = [0; 128];
-        // SAFETY: the queue is open; one entry is written, and at most so many bytes of text, which is null or ends.
+        // SAFETY: the queue is open; one entry is written, and at most that many bytes of text, which is null
+        // or ends.
         let said = unsafe {
             if ((*(*queue).ops).readerr)(queue, &raw mut entry, 0) < 0 {
                 return None;

@@ -1,13 +1,13 @@
-//! Device: one endpoint of libfabric with its completion queue, its table of addresses, and the buffers that
-//! stand ready for what arrives and for what leaves.
+//! Device: one endpoint of libfabric with its completion queue, its table of addresses, and the buffers for
+//! arriving and leaving messages.
 //!
 //! Each slot lends the provider a context with its operation, which the completion names. One thread calls at a time (`&mut self`);
-//! where to sleep are descriptors that anybody may watch.
+//! any thread may watch the descriptors to sleep on.
 //!
 //! # Memory
-//! Buffers belong to the provider from the call that posts them until their completion; the slots say whose they are. Memory of
-//! others ([`Region`]) is lent for one transfer, from [`Device::write`] or [`Device::read`] to its completion, by the promise
-//! that was made to [`Region::new`].
+//! Buffers belong to the provider from the call that posts them until their completion; the slots record whose they are. Memory
+//! of others ([`Region`]) is lent for one transfer, from [`Device::write`] or [`Device::read`] to its completion, under the
+//! promise made to [`Region::new`].
 
 mod remote;
 
@@ -32,10 +32,10 @@ use super::wait::{WaitObject, Wanted};
 /// Longest address of an endpoint.
 const ADDRESS: usize = 256;
 
-/// From anybody.
+/// Any source.
 const UNSPECIFIED: u64 = u64::MAX;
 
-/// What became of an operation that was posted.
+/// The outcome of posting an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Begun (or done, where no completion follows).
@@ -49,13 +49,13 @@ pub enum Outcome {
 /// A completion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// So many bytes have arrived in the buffer of this slot.
+    /// Bytes have arrived in the buffer of this slot: slot, count.
     Received(usize, usize),
-    /// What this slot held has left.
+    /// The message of this slot has left.
     Sent(usize),
     /// The transfer of this slot is complete.
     Transferred(usize),
-    /// What a slot was used for has failed.
+    /// The operation of this slot has failed.
     ReceiveFailed(usize),
     /// As above.
     SendFailed(usize, String),
@@ -92,10 +92,10 @@ pub struct Device {
 unsafe impl Send for Device {}
 
 impl Device {
-    /// Opens an endpoint, with descriptors to sleep on as far as the provider has what is wanted.
+    /// Opens an endpoint, with the wanted kind of descriptors to sleep on, if the provider has them.
     ///
     /// # Errors
-    /// What the provider refuses, as a sentence.
+    /// The provider's refusal, as a sentence.
     pub fn open(
         description: Description,
         slots: Slots,
@@ -140,7 +140,7 @@ impl Device {
         Ok(device)
     }
 
-    /// An address of nobody, for tests.
+    /// An address that belongs to nobody, for tests.
     #[cfg(test)]
     pub fn no_address() -> Address {
         Address(UNSPECIFIED)
@@ -149,7 +149,7 @@ impl Device {
     /// Where this endpoint can be reached, for the tables of others.
     ///
     /// # Errors
-    /// What the provider says.
+    /// The provider's error.
     pub fn address(&self) -> Result<Vec<u8>, String> {
         let mut address = vec![0; ADDRESS];
         let mut length = address.len();
@@ -175,7 +175,7 @@ impl Device {
     /// Enters the address of a peer.
     ///
     /// # Errors
-    /// What the provider says.
+    /// The provider's error.
     pub fn insert(&mut self, address: &[u8]) -> Result<Address, String> {
         let mut padded = [0; ADDRESS];
         let known = padded.get_mut(..address.len());
@@ -202,7 +202,7 @@ impl Device {
         }
     }
 
-    /// The descriptors that are readable when something is to be read, if the provider has any.
+    /// The descriptors that become readable when something is to be read, if the provider has any.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         // SAFETY: they belong to the queue, which lives as long as `self`.
         unsafe { self.wait.descriptors() }
@@ -214,24 +214,25 @@ impl Device {
         self.wait.is_some()
     }
 
-    /// Whether they stand in no set of the provider's, so that watching them is what a message pays for.
+    /// Whether these are descriptors outside of any set of the provider, which cost each message something
+    /// while they are watched.
     pub fn has_own_descriptors(&self) -> bool {
         self.wait.is_own()
     }
 
-    /// Whether the descriptors are others by now than those that are [told of](Self::descriptors).
+    /// Whether the descriptors have changed since [those reported](Self::descriptors).
     pub fn are_descriptors_stale(&self) -> bool {
         // SAFETY: the queue is open, and that of the wait object.
         unsafe { self.wait.is_stale(self.objects.queue) }
     }
 
-    /// Learns which ones they are by now.
+    /// Reads the present descriptors.
     pub fn renew_descriptors(&mut self) {
         // SAFETY: as above.
         unsafe { self.wait.renew(self.objects.queue) };
     }
 
-    /// Whether it is safe to sleep on the descriptors now: nothing has come that it would not tell of.
+    /// Whether it is safe to sleep on the descriptors now: nothing has arrived that they would not report.
     pub fn may_sleep(&mut self) -> bool {
         if !self.wait.is_some() || !self.completions.are_taken() {
             return false;
@@ -263,7 +264,7 @@ impl Device {
         self.ordered_writes
     }
 
-    /// Sends a few bytes, of which nothing more is heard unless it fails.
+    /// Sends a few bytes; a completion follows only if that fails.
     #[inline]
     pub fn inject(&mut self, to: Address, bytes: &[u8]) -> Outcome {
         let endpoint = self.objects.endpoint;
@@ -274,10 +275,10 @@ impl Device {
         self.outcome(answer)
     }
 
-    /// The buffer of a slot that nothing is under way in, for what is to be sent.
+    /// The buffer for a message, of a slot in which nothing is under way.
     ///
     /// # Panics
-    /// If it is no slot of what leaves.
+    /// If it is not a send slot.
     #[inline]
     pub fn send_buffer(&mut self, slot: usize) -> &mut [u8] {
         self.table.send_buffer(slot)
@@ -305,14 +306,14 @@ impl Device {
         self.outcome(answer)
     }
 
-    /// What has arrived in a slot, until it is posted again.
+    /// The bytes that arrived in a slot, until it is posted again.
     #[inline]
     pub fn received(&self, slot: usize, length: usize) -> &[u8] {
         let buffer = self.table.received(slot);
         &buffer[..length.min(buffer.len())]
     }
 
-    /// Gives a buffer for what arrives to the provider again.
+    /// Gives a receive buffer back to the provider.
     #[inline]
     pub fn post_receive(&mut self, slot: usize) -> Outcome {
         let buffer = self.table.receive_buffer(slot);
@@ -342,24 +343,25 @@ impl Device {
     /// Registers memory.
     ///
     /// # Errors
-    /// What the provider says.
+    /// The provider's error.
     pub fn register(&self, memory: &Region, access: Access) -> Result<Registration, String> {
         let objects = (self.objects.domain, self.objects.endpoint);
-        // SAFETY: both are open; whoever registers drops it before `self`, or after `stop`.
+        // SAFETY: both are open; the registering caller drops it before `self`, or after `stop`.
         unsafe {
             self.registration
                 .register(self.library, objects, memory, access)
         }
     }
 
-    /// Asks the provider once for completions, unless some of the last answer are left. Moves its own work along.
+    /// Queries the provider once for completions, unless some of the last query are left. The provider also
+    /// progresses in this call.
     #[inline]
     pub fn ask(&mut self) {
         // SAFETY: the queue is open, in this format; `&mut self` is the only one to ask it.
         unsafe { self.completions.ask(self.objects.queue) };
     }
 
-    /// The next completion of the last answer.
+    /// The next completion of the last query.
     #[inline]
     pub fn next(&mut self) -> Option<Event> {
         loop {
@@ -371,7 +373,7 @@ impl Device {
         }
     }
 
-    /// What a completion means, if it is of a slot.
+    /// The meaning of a completion, if it belongs to a slot.
     #[inline]
     fn event(&self, completion: Completion) -> Option<Event> {
         let slot = self.table.slot(completion.context)?;
@@ -385,8 +387,8 @@ impl Device {
         })
     }
 
-    /// Closes the endpoint: nothing is under way in any memory from then on, whose registrations may end. Not to be used
-    /// any more.
+    /// Closes the endpoint: from then on nothing is under way in any memory, and registrations may end. It must not be
+    /// used afterwards.
     pub fn stop(&mut self) {
         self.objects.close_endpoint();
     }

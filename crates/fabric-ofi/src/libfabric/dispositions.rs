@@ -1,8 +1,8 @@
-//! Dispositions: what this process does on each signal, which loading libfabric must not change.
+//! Dispositions: what this process does on each signal. Loading libfabric must not change that.
 //!
-//! Libraries that libfabric is linked with set handlers as they are loaded, whether or not there is a card for them: libinfinipath,
-//! of provider psm, for SIGINT, SIGTERM and the signals of a crash. Its handler writes a file `PROGRAM.80s-PID,HOST.btr` into
-//! the working directory. A variable (`IPATH_NO_BACKTRACE`, and others for its successors) would have to be set before the process
+//! Libraries that libfabric is linked with set handlers when they are loaded, even without hardware for them: libinfinipath, of
+//! provider psm, for SIGINT, SIGTERM and the signals of a crash. Its handler writes a file `PROGRAM.80s-PID,HOST.btr` into the
+//! working directory. A variable (`IPATH_NO_BACKTRACE`, and others for its successors) would have to be set before the process
 //! starts.
 
 use std::ffi::c_int;
@@ -11,7 +11,8 @@ use std::mem::MaybeUninit;
 /// The last signal.
 const LAST: c_int = 64;
 
-/// Does `work`, and undoes what it has changed of the process's handlers. What another thread changes meanwhile is undone as well.
+/// Runs `work`, and restores the process's handlers afterwards. Changes by other threads in that time are
+/// undone as well.
 pub fn kept<T>(work: impl FnOnce() -> T) -> T {
     let before: Vec<_> = (1..=LAST).map(of).collect();
     let result = work();
@@ -27,7 +28,7 @@ pub fn kept<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What is done on a signal; `None` of those that the C library keeps to itself.
+/// The disposition of a signal; `None` for signals that the C library reserves.
 fn of(signal: c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: nothing is changed; the structure is written if the answer is 0.

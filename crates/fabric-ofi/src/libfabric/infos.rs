@@ -1,5 +1,5 @@
-//! Infos: what libfabric offers, a list of descriptions of endpoints, each with a provider, a domain (a card, an
-//! interface) and an address of its own.
+//! Infos: what libfabric offers. It is a list of descriptions of endpoints, each with a provider, a domain (a
+//! card, an interface) and an address of its own.
 
 use std::ffi::{CStr, CString, c_char};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,13 +16,13 @@ use super::numbers::{
     WRITE,
 };
 
-/// What there must be.
+/// Capabilities that are required.
 const MESSAGES: u64 = MSG | RECEIVE | SEND;
 
-/// What is used where it is.
+/// Capabilities that are used where they exist.
 const REMOTE_ACCESS: u64 = RMA | READ | WRITE | REMOTE_READ | REMOTE_WRITE;
 
-/// One description, copied out of a list; the library's own memory.
+/// One description, copied out of a list; memory of the library.
 pub struct Description {
     library: &'static Library,
     info: NonNull<Info>,
@@ -52,7 +52,7 @@ impl Description {
         unsafe { self.info.as_ref() }
     }
 
-    /// The name of the provider, of layers on another one with these ("tcp;ofi_rxm").
+    /// The name of the provider, with the layers above it ("tcp;ofi_rxm").
     #[must_use]
     pub fn provider(&self) -> String {
         // SAFETY: `fi_getinfo` and `fi_dupinfo` give every description its attributes.
@@ -66,14 +66,14 @@ impl Description {
         text(unsafe { (*self.info().domain_attr).name })
     }
 
-    /// The address of the endpoint, if it is one of the internet's.
+    /// The address of the endpoint, if it is an IP address.
     #[must_use]
     pub fn internet_address(&self) -> Option<IpAddr> {
         let info = self.info();
         if info.src_addr.is_null() {
             return None;
         }
-        // SAFETY: the address has so many bytes.
+        // SAFETY: the address has that many bytes.
         let bytes =
             unsafe { std::slice::from_raw_parts(info.src_addr.cast::<u8>(), info.src_addrlen) };
         match info.addr_format {
@@ -100,8 +100,8 @@ fn text(text: *const c_char) -> String {
     }
 }
 
-/// What of the library's endpoints can carry a fabric: reliable, with messages in order, and of providers that have it with remote
-/// access to memory. `at`: those alone whose own address is this one. Empty if there are none.
+/// The endpoints of the library that can carry a fabric: reliable, with messages in order, and with remote access to memory where
+/// the provider has it. `at`: only those whose own address is this one. Empty if there are none.
 #[must_use]
 pub fn usable(
     library: &'static Library,
@@ -120,7 +120,7 @@ pub fn usable(
     found
 }
 
-/// Those with these capabilities.
+/// The endpoints with these capabilities.
 fn with(
     library: &'static Library,
     (provider, at): (Option<&str>, Option<IpAddr>),
@@ -136,7 +136,7 @@ fn with(
         None => (ptr::null(), 0),
     };
     let mut first = ptr::null_mut();
-    // The first question loads the providers.
+    // The first query loads the providers.
     let answer = dispositions::kept(|| {
         // SAFETY: the hints are a description of the library's own making; the texts end; a list is written, or nothing.
         unsafe {
@@ -168,7 +168,7 @@ fn with(
     found
 }
 
-/// What is asked for.
+/// The hints: the endpoints that are asked for.
 fn hints(
     library: &'static Library,
     provider: Option<&str>,
@@ -206,7 +206,7 @@ fn hints(
 mod tests {
     use super::*;
 
-    /// What the library says of itself must come out of the layouts as what it is.
+    /// Values that the library reports, read through the layouts, must make sense.
     #[test]
     fn what_is_found_makes_sense() {
         let Ok(library) = Library::get() else {
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// A provider with keys of ours takes on to choose them itself.
+    /// A provider that lets us choose keys also accepts to choose them itself.
     #[test]
     fn keys_are_the_providers_where_ours_are_left_unused() {
         let Ok(library) = Library::get() else {

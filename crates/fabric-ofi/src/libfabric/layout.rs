@@ -1,8 +1,8 @@
-//! Layouts: structures and tables of functions of libfabric's interface, as far as this crate uses them.
+//! Layouts: structures and tables of functions of libfabric's interface, the parts that this crate uses.
 //!
-//! Since version 1.3 of its binary interface structures of libfabric have only grown at their ends, so a prefix is declared
-//! where the rest is not used. Structures that the library reads are declared whole; those that grow are
-//! made by the library itself (`fi_dupinfo`). Tables of functions say their size, which is asked before one is used.
+//! Since version 1.3 of its binary interface, libfabric's structures have only grown at their ends, so only a prefix is
+//! declared where the rest is unused. Structures that the library reads are declared whole; those that grow are made by the
+//! library itself (`fi_dupinfo`). Tables of functions state their size, which is checked before use.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -200,12 +200,12 @@ pub struct CqOps {
         unsafe extern "C" fn(*mut FidCq, c_int, *const c_void, *mut c_char, usize) -> *const c_char,
 }
 
-/// Descriptors to sleep on, of a queue with [`WAIT_POLLFD`](super::numbers::WAIT_POLLFD).
+/// Descriptors to sleep on of a queue with [`WAIT_POLLFD`](super::numbers::WAIT_POLLFD).
 #[repr(C)]
 pub struct WaitDescriptors {
-    /// Another one when they have changed.
+    /// Changes when they do.
     pub change_index: u64,
-    /// For how many there is room; how many there are.
+    /// Room on input; the number of descriptors on output.
     pub count: usize,
     pub descriptors: *mut libc::pollfd,
 }
@@ -332,7 +332,7 @@ pub struct RmaMessage {
     pub data: u64,
 }
 
-/// Memory that is lent with an operation, for providers that keep their notes there.
+/// Memory that is lent with an operation, where providers may keep their own state.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 pub struct Context(pub [u64; 8]);
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
 
-    /// What a C compiler says of the headers of libfabric 1.17 on a 64-bit machine.
+    /// The layouts that a C compiler gives the headers of libfabric 1.17 on a 64-bit machine.
     #[test]
     fn layouts_are_those_of_the_headers() {
         assert_eq!(size_of::<Fid>(), 24);

@@ -102,7 +102,7 @@ impl Library {
         format!("{}.{}", self.version >> 16, self.version & 0xFFFF)
     }
 
-    /// What a negative answer means, for people.
+    /// The text of a negative return value, for people.
     #[must_use]
     pub fn error(&self, answer: i64) -> String {
         let number = c_int::try_from(answer.abs()).unwrap_or(c_int::MAX);
@@ -118,9 +118,9 @@ impl Library {
     }
 }
 
-/// What the loader says of what it has refused last.
+/// The loader's text for its last error.
 fn last_error() -> String {
-    // SAFETY: it answers null or a text that ends, which stays until the next call of this thread.
+    // SAFETY: it returns null or a text that ends, which stays until the next call of this thread.
     let text = unsafe { libc::dlerror() };
     match text.is_null() {
         true => String::new(),

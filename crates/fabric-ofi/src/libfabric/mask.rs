@@ -1,13 +1,13 @@
-//! Mask: capabilities of a provider that are left unused: because it does not do what it says, or so that what other providers need
-//! is tried over one that is here.
+//! Mask: capabilities of a provider that are left unused, because it does not do what it claims, or to test over it what other
+//! providers require.
 
-/// The variable that names those of a job, with commas between them.
+/// The variable that lists those of a job, separated by commas.
 pub const VARIABLE: &str = "WEFT_LIBFABRIC_WITHOUT";
 
-/// What a provider is taken not to have although it has it.
+/// Capabilities that are ignored although the provider has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mask {
-    /// Remote access to memory (a provider without `FI_RMA`).
+    /// Remote access to memory (ignored: like a provider without `FI_RMA`).
     pub remote_access: bool,
     /// Own transfers with memory that is not registered (a provider with `FI_MR_LOCAL`).
     pub unregistered: bool,
@@ -20,10 +20,10 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// What the environment says.
+    /// The mask that the environment gives.
     ///
     /// # Errors
-    /// If it names something else, as a sentence.
+    /// If it names anything else, as a sentence.
     pub fn of_environment() -> Result<Self, String> {
         Self::parse(&std::env::var(VARIABLE).unwrap_or_default())
     }

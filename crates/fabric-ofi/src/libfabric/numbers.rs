@@ -1,4 +1,4 @@
-//! Numbers of libfabric's interface, as far as this crate uses them.
+//! Numbers of libfabric's interface, those that this crate uses.
 
 use std::ffi::c_int;
 
@@ -17,7 +17,7 @@ pub const REMOTE_READ: u64 = 1 << 12;
 pub const REMOTE_WRITE: u64 = 1 << 13;
 pub const COMPLETION: u64 = 1 << 24;
 pub const DELIVERY_COMPLETE: u64 = 1 << 28;
-/// Of `fi_getinfo`: node and service name the own address.
+/// Of `fi_getinfo`: node and service name the local address.
 pub const SOURCE: u64 = 1 << 57;
 
 /// Memory of a `Context` is lent with each operation: four or eight words.
@@ -27,7 +27,7 @@ pub const MODE_CONTEXT2: u64 = 1 << 52;
 pub const ORDER_SEND_AFTER_WRITE: u64 = 1 << 7;
 pub const ORDER_SEND_AFTER_SEND: u64 = 1 << 8;
 
-/// Of older providers: `MR_VIRT_ADDR`, `MR_ALLOCATED` and `MR_PROV_KEY`.
+/// For older providers: `MR_VIRT_ADDR`, `MR_ALLOCATED` and `MR_PROV_KEY`.
 pub const MR_BASIC: c_int = 1 << 0;
 pub const MR_LOCAL: c_int = 1 << 2;
 pub const MR_VIRT_ADDR: c_int = 1 << 4;

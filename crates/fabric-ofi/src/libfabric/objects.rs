@@ -1,4 +1,5 @@
-//! Objects of the library that make up one endpoint, opened one of the other and closed in turn.
+//! Objects of the library that make up one endpoint, each opened from the one before, and closed in reverse
+//! order.
 //!
 //! ```text
 //!   fabric ── domain ─┬─ addresses ─┐
@@ -16,16 +17,16 @@ use super::layout::{
 use super::numbers::{CQ_FORMAT_MSG, ENABLE, RECEIVE, RMA, TRANSMIT, WAIT_NONE};
 use super::wait::{WaitObject, Wanted};
 
-/// What there must be room for.
+/// The capacities that are needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Addresses that there will be.
+    /// Addresses.
     pub peers: usize,
-    /// Completions that nobody has asked for yet.
+    /// Completions that nobody has read yet.
     pub completions: usize,
 }
 
-/// Objects of the library, closed in the order in which the fields stand.
+/// Objects of the library, closed in the order of the fields.
 pub struct Objects {
     pub endpoint: *mut FidEp,
     pub queue: *mut FidCq,
@@ -35,10 +36,10 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Opens them; also answers what to sleep on, as far as the provider has what is wanted.
+    /// Opens the objects; also returns the wait object, of the wanted kind if the provider has it.
     ///
     /// # Errors
-    /// What the provider refuses, as a sentence.
+    /// The provider's refusal, as a sentence.
     pub fn open(
         description: &Description,
         room: Room,
@@ -196,7 +197,7 @@ impl Drop for Objects {
     }
 }
 
-/// A table of functions says that it has so many bytes: enough for those that are used?
+/// Checks that a table of functions, by its own size, has all functions that are used.
 fn has_all<Table>(size: usize) -> Result<(), String> {
     match size >= size_of::<Table>() {
         true => Ok(()),
@@ -207,6 +208,6 @@ fn has_all<Table>(size: usize) -> Result<(), String> {
 /// # Safety
 /// An open object, which nobody uses any more.
 pub unsafe fn close(object: *mut Fid) {
-    // SAFETY: as the caller says. What it answers changes nothing.
+    // SAFETY: as the caller says. Its result changes nothing.
     unsafe { ((*(*object).ops).close)(object) };
 }

@@ -1,4 +1,4 @@
-//! Registration: memory that the network card may reach, and the rules by which a provider wants it.
+//! Registration: memory that the network card may reach, and the provider's rules for it.
 //!
 //! *Invariant:* a registration is dropped before the domain that it belongs to, and after the endpoint that may use it.
 
@@ -16,10 +16,10 @@ use super::numbers::{
 };
 use super::objects::close;
 
-/// Remote memory, as its owner has told: where, and by which key.
+/// Remote memory, as its owner has published it: address and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RemoteMemory {
-    /// Where it starts, as the provider counts.
+    /// Where it starts, as the provider counts addresses.
     pub address: u64,
     /// The key by which it is reached.
     pub key: u64,
@@ -35,12 +35,12 @@ pub struct Registration {
 unsafe impl Send for Registration {}
 
 impl Registration {
-    /// What a peer must know to reach it.
+    /// The data that a peer needs to access it.
     pub fn remote(&self) -> RemoteMemory {
         self.remote
     }
 
-    /// What the provider wants to be told of it in own transfers.
+    /// The descriptor that the provider wants in own transfers.
     pub(super) fn descriptor(&self) -> *mut c_void {
         // SAFETY: the object lives until `self` is dropped.
         unsafe { (*self.mr).mem_desc }
@@ -49,12 +49,13 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once; the domain lives longer, as whoever registered has promised.
+        // SAFETY: opened once, closed once; the domain lives longer, as the caller of the registration has
+        // promised.
         unsafe { close(&raw mut (*self.mr).fid) };
     }
 }
 
-/// What may be done with registered memory.
+/// Permitted access to registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Own transfers read and write it.
@@ -65,7 +66,7 @@ pub enum Access {
     RemoteWrite,
 }
 
-/// How the provider wants memory to be registered.
+/// The provider's rules for registering memory.
 #[derive(Clone, Copy)]
 pub struct RegistrationRules {
     /// Own transfers need registered memory.
@@ -77,7 +78,7 @@ pub struct RegistrationRules {
 }
 
 impl RegistrationRules {
-    /// Those of a domain.
+    /// The rules of a domain.
     pub fn of(domain: &DomainAttr) -> Self {
         let key_bits = domain.mr_key_size.min(8) as u32 * 8;
         let asks_for = |mode: c_int| domain.mr_mode & mode != 0;
@@ -90,7 +91,7 @@ impl RegistrationRules {
         }
     }
 
-    /// Those of a provider that has not what the mask says.
+    /// The rules of a provider without what the mask leaves out.
     pub fn under(mut self, mask: Mask) -> Self {
         self.local |= mask.unregistered;
         if mask.long_keys {
@@ -102,7 +103,7 @@ impl RegistrationRules {
     /// Registers memory with a domain, for an endpoint of it.
     ///
     /// # Errors
-    /// What the provider says.
+    /// The provider's error.
     ///
     /// # Safety
     /// Both are open, and stay so until the registration is dropped (the endpoint: until it is used no more).
@@ -118,7 +119,7 @@ impl RegistrationRules {
             Access::RemoteRead => REMOTE_READ,
             Access::RemoteWrite => REMOTE_WRITE,
         };
-        // Nobody guesses what the kernel draws.
+        // Random bytes of the kernel cannot be guessed.
         let drawn: [u8; 8] =
             weft_sys::random::bytes().map_err(|error| format!("no key for memory: {error}"))?;
         let key = match self.key_given {
@@ -227,7 +228,8 @@ mod tests {
         assert!(rules.by_address && rules.key_given && !rules.local && !rules.with_endpoint);
     }
 
-    /// A provider that gives memory its key when that is enabled with an endpoint, as cxi does.
+    /// A provider that assigns the key of memory only when the memory is enabled with an endpoint, as cxi
+    /// does.
     mod late_keys {
         use super::*;
         use crate::libfabric::layout::{Fid, FidOps, MrOps};
@@ -284,7 +286,7 @@ mod tests {
                 mem_desc: ptr::null_mut(),
                 key: KEY_NOT_AVAILABLE,
             });
-            // SAFETY: whoever registers gives a place for it.
+            // SAFETY: the registering caller passes a place for it.
             unsafe { *registered = Box::into_raw(memory) };
             0
         }
@@ -308,7 +310,7 @@ mod tests {
                 ops: ptr::null(),
                 mr: &raw const DOMAIN,
             };
-            // Its address is all that is used of it.
+            // Only its address is used.
             let mut endpoint = 0_u64;
             let objects = (&raw mut domain, (&raw mut endpoint).cast::<FidEp>());
             // SAFETY: both live until the registration is dropped.

@@ -6,8 +6,8 @@
 //!   transfers     reads and writes of remote memory under way
 //! ```
 //!
-//! *Invariant:* contexts stand in this order, and buffers of the first two; a completion names a context, whose address says
-//! which slot it is.
+//! *Invariant:* contexts are in this order, as are buffers of the first two kinds; a completion names a context, whose
+//! address says which slot it is.
 
 use std::ffi::c_void;
 
@@ -15,18 +15,18 @@ use weft_fabric::Region;
 
 use super::layout::Context;
 
-/// How many there are of each kind.
+/// The number of slots of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
-    /// Buffers for what arrives.
+    /// Buffers for arriving messages.
     pub receives: usize,
-    /// Buffers for what leaves.
+    /// Buffers for leaving messages.
     pub sends: usize,
     /// Transfers under way.
     pub transfers: usize,
     /// Bytes of a buffer.
     pub buffer: usize,
-    /// Addresses that there will be.
+    /// Addresses of peers.
     pub peers: usize,
 }
 
@@ -37,12 +37,12 @@ impl Slots {
     }
 }
 
-/// One of them.
+/// One slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
-    /// For what arrives.
+    /// For an arriving message.
     Receive(usize),
-    /// For what leaves.
+    /// For a leaving message.
     Send(usize),
     /// For a read or write.
     Transfer(usize),
@@ -65,14 +65,14 @@ impl SlotTable {
         }
     }
 
-    /// All buffers, for registering. Not to be used any more when `self` is dropped.
+    /// All buffers, for registering. Must not be used after `self` is dropped.
     pub fn memory(&mut self) -> Region {
         let (start, length) = (self.buffers.as_mut_ptr(), self.buffers.len());
         // SAFETY: the memory is `self`'s until that is dropped, and is used as the slots say.
         unsafe { Region::new(start, length) }
     }
 
-    /// The buffer for what arrives.
+    /// The bytes of a receive buffer.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -82,7 +82,7 @@ impl SlotTable {
         &self.buffers[..self.slots.receives * self.slots.buffer][start..start + self.slots.buffer]
     }
 
-    /// The same, to be posted.
+    /// The same buffer, to be posted.
     ///
     /// # Panics
     /// As [`received`](Self::received).
@@ -93,7 +93,7 @@ impl SlotTable {
             [start..start + self.slots.buffer]
     }
 
-    /// The buffer for what leaves.
+    /// The buffer of a leaving message.
     ///
     /// # Panics
     /// As [`received`](Self::received).

@@ -1,13 +1,13 @@
-//! Wait object: the descriptors that a completion queue has somebody sleep on.
+//! Wait object: the descriptors on which a thread sleeps until a completion queue has something.
 //!
 //! ```text
 //!   Own    sockets ── set of the provider          one of these descriptors: watched by a sleeper for as long as it sleeps
 //!   Set    sockets ── set of the provider ── set of the queue       watched always
-//!   none   nothing tells of news
+//!   none   no descriptor reports events
 //! ```
 //!
-//! Over the kernel's network each message has the sender's `send` go through the sets that the receiver's socket stands in. So there the
-//! provider is asked for its own descriptors (`FI_WAIT_POLLFD`), which stand in no set but while somebody sleeps.
+//! Over the kernel's network the sender's `send` walks, for each message, the sets that contain the receiver's socket. So there the
+//! provider is asked for its own descriptors (`FI_WAIT_POLLFD`), which are in a set only while somebody sleeps.
 
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
@@ -16,13 +16,13 @@ use std::ptr;
 use super::layout::{CqEntry, Fid, FidCq, WaitDescriptors};
 use super::numbers::{GETWAIT, WAIT_FD, WAIT_NONE, WAIT_POLLFD};
 
-/// Own descriptors of a queue, at most: libfabric's of today have three.
+/// Most descriptors of a queue: those of today's libfabric have three.
 const MOST: usize = 64;
 
-/// What is wanted of a queue.
+/// The wanted kind of wait object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// Nothing: its descriptors do not tell of all news.
+    /// Nothing: its descriptors do not report all events.
     Nothing,
     /// One descriptor, of a set.
     Set,
@@ -31,7 +31,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Kinds of wait objects, the best first. The last one has every provider.
+    /// Kinds of wait objects, the best first. Every provider has the last one.
     pub fn kinds(self) -> &'static [c_int] {
         let kinds: &[c_int] = &[WAIT_POLLFD, WAIT_FD, WAIT_NONE];
         match self {
@@ -49,17 +49,17 @@ pub struct WaitObject {
     descriptors: Descriptors,
 }
 
-/// Descriptors, as a queue has told of them.
+/// Descriptors that a queue has reported.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Descriptors {
-    /// Another one when they have changed.
+    /// Changes when they do.
     version: u64,
     all: Vec<c_int>,
 }
 
 impl WaitObject {
-    /// That of a queue that was opened with this kind. `None`: own descriptors, of which none is a set of sockets, so that it is not known
-    /// whether they tell of all news.
+    /// The wait object of a queue that was opened with this kind. `None`: own descriptors without a set of sockets among them, so that it
+    /// is unknown whether they report all events.
     ///
     /// # Safety
     /// The queue is open with this kind, and nothing is under way at it.
@@ -75,7 +75,7 @@ impl WaitObject {
                     flags: 0,
                     len: 0,
                 };
-                // libfabric enters its sockets' set into the list when somebody waits by this first.
+                // libfabric adds its sockets' set to the list only after a first wait by this call.
                 // SAFETY: the queue is open, as the caller says, and nothing can complete.
                 unsafe {
                     ((*(*queue).ops).sread)(queue, &raw mut entry, 1, ptr::null(), 1);
@@ -96,7 +96,7 @@ impl WaitObject {
         }
     }
 
-    /// Whether own descriptors are others by now.
+    /// Whether own descriptors have changed.
     ///
     /// # Safety
     /// The queue is open, and it is that of `self`.
@@ -106,7 +106,7 @@ impl WaitObject {
         now.flatten().is_some_and(|now| now != self.descriptors)
     }
 
-    /// Learns which ones own descriptors are by now.
+    /// Reads the present own descriptors.
     ///
     /// # Safety
     /// As for [`is_stale`](Self::is_stale).
@@ -124,12 +124,12 @@ impl WaitObject {
         !self.descriptors.all.is_empty()
     }
 
-    /// Whether they stand in no set of the provider's.
+    /// Whether the descriptors are outside of any set of the provider.
     pub fn is_own(&self) -> bool {
         self.kind == WAIT_POLLFD
     }
 
-    /// The descriptors, which are readable when something is to be read.
+    /// The descriptors, which become readable when something is to be read.
     ///
     /// # Safety
     /// The queue lives for as long as they are used.
@@ -140,7 +140,7 @@ impl WaitObject {
     }
 }
 
-/// The own descriptors of a queue.
+/// Own descriptors of a queue.
 ///
 /// # Safety
 /// The queue is open, with a wait object of this kind.
@@ -166,7 +166,7 @@ unsafe fn own(queue: *mut FidCq) -> Option<Descriptors> {
 }
 
 /// # Safety
-/// The queue is open, and `written` has room for what its kind of wait object answers.
+/// The queue is open, and `written` has room for the result for its kind of wait object.
 unsafe fn control(queue: *mut FidCq, written: *mut std::ffi::c_void) -> c_int {
     let queue = queue.cast::<Fid>();
     // SAFETY: as the caller says.

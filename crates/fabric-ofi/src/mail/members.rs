@@ -1,4 +1,4 @@
-//! Members as the mail knows them: who is out of reach, and where those are that were started later.
+//! Members as the mail knows them: which are out of reach, and the cards of those that were started later.
 
 use weft_fabric::Peer;
 
@@ -27,14 +27,14 @@ impl Mail {
         }
     }
 
-    /// A peer that was started later is reached here.
+    /// Sets the card of a peer that was started later.
     pub fn introduce(&mut self, peer: u32, card: Card) {
         if peer != self.me {
             self.passes.set(peer, Some(card));
         }
     }
 
-    /// Another process has the number of a peer, and is reached here: nothing is shared with it yet.
+    /// Another process has the number of a peer, and this card: nothing is shared with it yet.
     #[cold]
     pub fn succeed(&mut self, peer: u32, card: Option<Card>) {
         if let Some(link) = self.links.get_mut(peer as usize).and_then(Option::take) {
@@ -42,7 +42,7 @@ impl Mail {
                 self.held.release(slot);
             }
         }
-        // What the provider has of it still stands in their buffers.
+        // What the provider still has for the old process remains in their buffers.
         self.held.give_up(peer);
         self.begun.retain(|other| *other != peer);
         self.listed.retain(|other| *other != peer);

@@ -5,10 +5,10 @@
 //!   put   Ask ──►  owner  ── Fetch ──► asker ── Fetched ──► owner copies while the grant is live … ── End ──►
 //! ```
 //!
-//! Messages keep their order, so an end never overtakes bytes. What leaves is copied into the buffers that all messages share, of
-//! which pieces leave half to others ([`Mail::has_room_for_pieces`]): no memory is taken but the bytes of one piece.
+//! Messages keep their order, so an end never overtakes bytes. Leaving bytes are copied into the buffers that all messages share,
+//! half of which pieces leave to others ([`Mail::has_room_for_pieces`]): the only extra memory is that of one piece.
 //!
-//! *Invariant:* `under_way` of such a transfer counts what is `awaited`, at most [`FETCHES`].
+//! *Invariant:* `under_way` of such a transfer counts the `awaited` pieces, at most [`FETCHES`].
 
 use weft_fabric::{Peer, Posted};
 
@@ -48,7 +48,7 @@ impl Transfer {
             match posted {
                 Ok(Posted::Done) => {}
                 Ok(_) => return,
-                // It is lost, which is reported.
+                // The peer is lost, which is reported elsewhere.
                 Err(_) => {
                     self.outcome = Outcome::NotGranted;
                     return;
@@ -62,7 +62,7 @@ impl Transfer {
         }
     }
 
-    /// Nothing of the asker's comes any more.
+    /// Nothing will arrive from the asker any more.
     pub(super) fn await_nothing(&mut self) {
         self.under_way -= self.awaited.len();
         self.awaited.clear();
@@ -70,7 +70,7 @@ impl Transfer {
 }
 
 impl Serving {
-    /// A piece has come that the asker was asked for. `None` if it was not.
+    /// A piece has arrived. `None` if the asker was not asked for it.
     pub fn fetched(&mut self, peer: u32, piece: &Piece, bytes: &[u8]) -> Option<()> {
         let of = |transfer: &Transfer| transfer.peer == peer && transfer.awaited.contains(piece);
         let (_, transfer) = self
@@ -79,7 +79,7 @@ impl Serving {
             .find(|(_, transfer)| of(transfer))?;
         transfer.awaited.retain(|awaited| awaited != piece);
         transfer.under_way -= 1;
-        // A grant that was taken back meanwhile lends nothing any more.
+        // A grant that was revoked in between permits nothing any more.
         if transfer.outcome == Outcome::Done {
             piece.within(&transfer.window)?.copy_from_slice(bytes);
         }

@@ -15,7 +15,7 @@ impl Machine {
         self.over.is_some()
     }
 
-    /// Nobody can go on: says so of all that take part, if any do.
+    /// No rank can continue: reports a deadlock of all that take part, if any do.
     pub(super) fn end_in_deadlock(&mut self) {
         let taking_part = (0..self.peers()).zip(&self.ranks);
         let stuck: Vec<Stuck> = taking_part
@@ -27,7 +27,7 @@ impl Machine {
         }
     }
 
-    /// The run is over. Nothing moves any more; all that take part go on once, to unwind.
+    /// Ends the run. Nothing moves any more; all that take part run once more, to unwind.
     fn end(&mut self, cause: Cause) {
         if self.is_over() {
             return;
@@ -48,7 +48,7 @@ impl Machine {
         self.ranks.iter().map(|it| it.clock()).max().unwrap_or(0)
     }
 
-    /// There is no thread for `rank` nor for those after it.
+    /// There is no thread for `rank` or the ranks after it.
     pub(crate) fn cannot_start(&mut self, rank: usize, error: &std::io::Error) {
         for it in &mut self.ranks[rank..] {
             it.leave();
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// `me` dies now: the others are told, after all that it sent before.
+    /// `me` dies now: the others learn of it after everything that it sent before.
     fn die(&mut self, me: u32) {
         self.note(me, TraceEvent::Died);
         self.rank(me).die();
@@ -93,7 +93,7 @@ impl Machine {
         self.is_over() || self.rank(me).is_dead()
     }
 
-    /// The part of `me` has ended; if by a panic, the run ends with it.
+    /// The part of `me` has ended; a panic ends the run.
     pub(crate) fn leave(&mut self, me: u32, panicked: Option<String>) {
         if !self.rank(me).is_dead() {
             self.note(me, TraceEvent::Left);
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// How it went, once all have ended.
+    /// The report, once all have ended.
     pub(crate) fn report<R>(&mut self, results: Vec<Option<R>>) -> Result<Report<R>, Failure> {
         let trace = self.trace.take();
         if let Some((cause, time)) = self.over.take() {

@@ -40,7 +40,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Refuses a post of `me`; if by a draw, with the promise of room soon.
+    /// Refuses a post of `me`; a refusal by a draw promises room soon.
     pub(super) fn refuse(&mut self, me: u32, to: Peer, by_draw: bool) -> Posted {
         self.counts.refusals += 1;
         self.note(me, TraceEvent::Refused(to));
@@ -70,7 +70,7 @@ impl Machine {
         Ok(Posted::Done)
     }
 
-    /// Puts a message on the wire now; answers when it arrives, if it does.
+    /// Puts a message on the wire now; returns when it arrives, if it does.
     fn carry(&mut self, from: u32, to: u32, length: usize) -> Option<u64> {
         let link = (from, to);
         let crossing = self.links.crossing(link, length as u64, &mut self.random);
@@ -119,14 +119,14 @@ impl Machine {
         Ok(posted)
     }
 
-    /// `me` wakes a peer: what that waits for may stand in memory that they share. A partition is between hosts, and so
-    /// not between these.
+    /// `me` wakes a peer: what the peer waits for may be in memory that they share. A partition separates hosts, so it
+    /// does not separate these two.
     pub(crate) fn wake(&mut self, me: u32, peer: u32) {
         let at = self.clock(me) + nanoseconds(self.config.cost.latency);
         self.deliver(peer, at, Arrival::Wake { from: Peer(me) });
     }
 
-    /// Takes the next of what has arrived at `me` by its clock.
+    /// Takes the next item that has arrived at `me` by its clock.
     pub(super) fn take(&mut self, me: u32) -> Option<Delivery> {
         if self.is_over() {
             return None;
@@ -156,7 +156,7 @@ impl Machine {
             }
             Arrival::Loss { peer, reason } => {
                 if !self.rank(me).lose(peer, reason) {
-                    // Out of reach, and dead as well.
+                    // The peer is out of reach, and now dead as well.
                     return self.take(me);
                 }
                 self.note(me, TraceEvent::Lost(peer));
@@ -165,7 +165,7 @@ impl Machine {
         })
     }
 
-    /// Pays for a message that was taken and gives its credit back.
+    /// Charges the cost of a message that was taken, and gives its credit back.
     fn received(&mut self, me: u32, from: Peer, event: TraceEvent) {
         let overhead = nanoseconds(self.config.cost.overhead);
         self.rank(me).advance(overhead);

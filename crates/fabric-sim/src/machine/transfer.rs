@@ -1,12 +1,11 @@
-//! Transfers by portal: checked when it is asked for, moved then or when it has crossed.
+//! Transfers by portal: checked when asked for; the bytes move then, or after the crossing.
 //!
 //! ```text
 //!   get:  request crosses (L) ─ the owner's wire sends the bytes ─ they cross (L)
 //!   put:  the caller's wire sends the bytes ─ they cross (L) ─ the answer crosses (L)
 //! ```
 //!
-//! Bytes move at the end, so that a grant which is revoked meanwhile, or an owner that dies, leaves
-//! them where they are.
+//! Bytes move at the end, so that they do not move if the grant is revoked or the owner dies before.
 
 use weft_fabric::{FabricError, Peer, Posted, Result};
 
@@ -17,8 +16,8 @@ use crate::inbox::Arrival;
 use crate::report::TraceEvent;
 
 impl Machine {
-    /// When a transfer that its caller asks for now has ended: the bytes wait for the wire of whoever
-    /// sends them; the request or the answer crosses the other way. `None`: never.
+    /// When a transfer that is requested now ends: the bytes wait for the wire of their sender; the request
+    /// or the answer crosses the other way. `None`: never.
     fn bulk(&mut self, transfer: &Transfer) -> Option<u64> {
         let (caller, owner) = (transfer.request.caller.0, transfer.owner.0);
         let now = self.clock(caller);
@@ -51,7 +50,7 @@ impl Machine {
         let cost = self.config.cost;
         self.rank(me).advance(nanoseconds(cost.overhead));
         if !reaches {
-            // What became of it shows when the death does.
+            // Its outcome appears when the death is noticed.
             let at = self.clock(me) + nanoseconds(self.config.detection);
             let error = lost(owner, DIED);
             self.deliver(me, at, Arrival::FailedTransfer { operation, error });

@@ -1,4 +1,4 @@
-//! Bridge: a connection of two groups of processes, for one of them.
+//! Bridge: one process's side of a connection between two groups of processes.
 
 use weft_fabric::{Fabric, Sink, SyncKey, Token};
 
@@ -8,10 +8,10 @@ use super::watcher::Watcher;
 use crate::endpoint::Tcp;
 use crate::union::Remote;
 
-/// Looks at the job's own fabric between two at a bridge, at most, while nothing comes from it.
+/// Most looks at the job's own fabric between two looks at a bridge from which nothing comes.
 const RARELY: u32 = 32;
 
-/// A signal that makes a connection and says nothing.
+/// A signal that only makes the connection.
 pub(super) const GREETING: SyncKey = SyncKey(u64::MAX);
 
 /// A connection of two groups of processes.
@@ -19,13 +19,13 @@ pub(super) struct Bridge {
     tcp: Tcp,
     watcher: Watcher,
     places: Places,
-    /// Looks until the next one here, and how many there were between the last two.
+    /// Looks until the next look at this bridge, and how many there were between the last two.
     next: u32,
     pause: u32,
 }
 
 impl Bridge {
-    /// Over this endpoint.
+    /// A bridge over this endpoint.
     pub fn new(tcp: Tcp, watcher: Watcher, places: Places) -> Self {
         Self {
             tcp,
@@ -48,8 +48,8 @@ impl Bridge {
         &mut self.tcp
     }
 
-    /// Connects to all of the other side. Both sides do: one that waited to be called would never miss who has ended before
-    /// it called.
+    /// Connects to all processes of the other side. Both sides do this: a side that only waited for calls would never
+    /// notice a process that ended before it called.
     pub fn greet(&mut self) {
         for number in self.places.numbers() {
             // If that fails, the peer is lost, which the next look reports.
@@ -57,7 +57,8 @@ impl Bridge {
         }
     }
 
-    /// One look, if it is time for one. `revoke` ends a grant of the job's own fabric; `alone`: nothing has come there.
+    /// One look, if it is time for one. `revoke` ends a grant of the job's own fabric; `alone` means that
+    /// nothing has arrived there.
     pub fn look(
         &mut self,
         sink: &mut dyn Sink,
@@ -73,7 +74,7 @@ impl Bridge {
         let mut came = self.tcp.poll(&mut renamed, budget);
         if self.tcp.has_deferred() {
             self.tcp.serve_deferred(revoke);
-            // What came behind it stands in a buffer, and nobody rings for that: the next look is soon.
+            // More may be waiting in a buffer, for which nobody rings, so the next look is soon.
             came += 1;
         }
         self.pause = match came {
@@ -89,7 +90,7 @@ impl Bridge {
         came
     }
 
-    /// Whether all that was sent has left; if not, who sleeps looks again soon.
+    /// Whether all that was sent has left; if not, a sleeper looks again soon.
     pub fn is_flushed(&mut self) -> bool {
         let flushed = self.tcp.is_flushed();
         if !flushed {
@@ -98,7 +99,7 @@ impl Bridge {
         flushed
     }
 
-    /// Ends without a goodbye: the other side is to learn that this process has ended.
+    /// Ends without a goodbye: the other side shall learn that this process has ended.
     pub fn die(self) {
         self.tcp.die();
     }

@@ -1,4 +1,4 @@
-//! Bridges of a process, and which of them leads to which peer.
+//! Bridges of one process, and which of them leads to which peer.
 
 use weft_fabric::{Fabric, FabricError, Peer, Posted, Result, Sink, SyncKey};
 
@@ -10,7 +10,7 @@ use crate::endpoint::Tcp;
 /// All bridges of a process.
 pub(super) struct Bridges {
     gate: Gate,
-    /// By place: the bridge, and the number there.
+    /// By place: the bridge, and the peer's number on it.
     places: Vec<Option<(usize, Peer)>>,
     all: Vec<Option<Box<Bridge>>>,
 }
@@ -36,7 +36,7 @@ impl Bridges {
         self.places.get(place as usize).copied().flatten()
     }
 
-    /// The endpoint of a bridge, and the number there; the error if there is no such process.
+    /// The bridge of a peer, the peer's number on it, and its endpoint; an error if there is no such process.
     pub fn there(&mut self, peer: Peer) -> Result<(usize, Peer, &mut Tcp)> {
         let peers = self.peers();
         let (bridge, number) = self
@@ -48,7 +48,7 @@ impl Bridges {
         }
     }
 
-    /// Does something at the bridge of a peer; what it answers with an error names the peer.
+    /// Runs an operation at the bridge of a peer; an error that it returns names the peer.
     pub fn act<T>(
         &mut self,
         peer: Peer,
@@ -58,14 +58,14 @@ impl Bridges {
         act(tcp, number, bridge).map_err(|error| named(error, peer))
     }
 
-    /// As [`act`](Self::act), of a post.
+    /// As [`act`](Self::act), for a post.
     pub fn post(
         &mut self,
         peer: Peer,
         act: impl FnOnce(&mut Tcp, Peer, usize) -> Result<Posted>,
     ) -> Result<Posted> {
         if self.gate.has_orders() {
-            // Another process may have this number: that is told first, by the next look.
+            // Another process may have this number now; the next look reports that first.
             return Ok(Posted::Retry);
         }
         self.act(peer, act)
@@ -111,7 +111,8 @@ impl Bridges {
         self.all[index] = Some(bridge);
     }
 
-    /// A look at each bridge for which it is time. `own` is the fabric of the job, in which nothing has come if `alone`.
+    /// Looks at each bridge whose turn it is. `own` is the fabric of the job; `alone` means that nothing has
+    /// arrived there.
     pub fn look(
         &mut self,
         own: &mut dyn Fabric,
@@ -126,7 +127,7 @@ impl Bridges {
         found
     }
 
-    /// A bridge is closed: the endpoint hands over what was sent and says goodbye, and its places are free.
+    /// Closes a bridge: its endpoint hands over what was sent and says goodbye, and its places are free.
     #[cold]
     fn end(&mut self, index: usize) {
         let Some(bridge) = self.all[index].take() else {
@@ -144,13 +145,13 @@ impl Bridges {
         live.map(|bridge| bridge.tcp_mut())
     }
 
-    /// That of a bridge.
+    /// The endpoint of a bridge.
     pub fn endpoint(&mut self, bridge: usize) -> Option<&mut Tcp> {
         let found = self.all.get_mut(bridge)?.as_mut()?;
         Some(found.tcp_mut())
     }
 
-    /// As [`Fabric::signals`], of a process of another job.
+    /// As [`Fabric::signals`], for a process of another job.
     pub fn signals(&self, from: Peer, key: SyncKey) -> u64 {
         let there = |(bridge, number): (usize, Peer)| {
             let bridge = self.all[bridge].as_ref()?;
@@ -162,19 +163,20 @@ impl Bridges {
     /// Whether all that was sent has left, and nothing is ordered.
     pub fn is_flushed(&mut self) -> bool {
         let bridges = self.all.iter_mut().flatten();
-        // Each is asked, so that each looks again soon.
+        // Each is asked, so that each one with something left looks again soon.
         let flushed = bridges.fold(true, |flushed, bridge| bridge.is_flushed() & flushed);
         flushed && !self.gate.has_orders()
     }
 
-    /// Whether there is none, and none is about to be.
+    /// Whether there is no bridge, and none is about to be made.
     pub fn is_empty(&self) -> bool {
         self.all.iter().flatten().next().is_none() && !self.gate.has_orders()
     }
 }
 
 impl Drop for Bridges {
-    /// Bridges that nobody has closed: the other side is to learn that this process has ended.
+    /// Ends the bridges that nobody has closed without a goodbye: the other side shall learn that this
+    /// process has ended.
     fn drop(&mut self) {
         for bridge in self.all.drain(..).flatten() {
             bridge.die();

@@ -1,5 +1,5 @@
-//! Gate: where connections with other jobs are added, from any thread. The thread that polls the fabric carries out the
-//! orders.
+//! Gate: where connections with other jobs are opened and closed, from any thread. The orders are carried out
+//! by the thread that looks at the fabric.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::errors::system;
 use crate::opening::Opening;
 use crate::union::Remote;
 
-/// Where connections with other jobs come in. See the [module page](super).
+/// Where connections with other jobs are opened. See the [module page](super).
 #[derive(Clone)]
 pub struct Gate(Arc<Shared>);
 
@@ -39,7 +39,7 @@ struct State {
     bridges: Vec<bool>,
 }
 
-/// What is to be done with bridges, by whoever looks at the fabric.
+/// Orders for bridges, carried out by the thread that looks at the fabric.
 pub(super) enum Order {
     Open(usize, Box<Bridge>),
     Close(usize),
@@ -51,17 +51,17 @@ impl std::fmt::Debug for Gate {
     }
 }
 
-/// A bridge, as it is told to the layer above.
+/// A bridge, as reported to the layer above.
 #[derive(Debug)]
 pub struct Opened {
-    /// By which it is [closed](Gate::close).
+    /// The index by which it is [closed](Gate::close).
     pub bridge: usize,
     /// The processes of the other side, in the order of their numbers.
     pub peers: Vec<Peer>,
 }
 
 impl Gate {
-    /// The gate of a process whose job can have so many.
+    /// The gate of a process whose job can have `peers` members.
     #[must_use]
     pub fn new(peers: u32) -> Self {
         Self(Arc::new(Shared {
@@ -87,12 +87,12 @@ impl Gate {
         self.0.first
     }
 
-    /// How many places others have had at once.
+    /// The number of places: the most that processes of other jobs have had at once.
     pub(super) fn places(&self) -> u32 {
         self.state().places.len() as u32
     }
 
-    /// What is to be done, which is nobody else's to do then.
+    /// Takes all orders; the caller must carry them out.
     pub(super) fn take_orders(&self) -> Vec<Order> {
         let state = &mut *self.state();
         self.0.has_orders.store(false, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Gate {
     /// # Errors
     /// If the system refuses a descriptor.
     pub fn widen(&self, fabric: &mut Box<dyn Fabric>) -> Result<()> {
-        // Something has to stand in its place for a moment.
+        // A placeholder fabric, for a moment.
         let mut config = Config::new(0, 1, Key::from_bytes([0; Key::BYTES]));
         config.listen = Listen::At(Vec::new());
         let opening = Opening::new(config)?;
@@ -127,7 +127,8 @@ impl Gate {
         Ok(())
     }
 
-    /// A bridge over this endpoint, whose members `others` are those of the other side. `bell` is that of the job's fabric.
+    /// Opens a bridge over this endpoint; `others` are the numbers of its members on the other side. `bell`
+    /// is that of the job's fabric.
     ///
     /// # Errors
     /// If there are too many, or the system refuses a descriptor or a thread.

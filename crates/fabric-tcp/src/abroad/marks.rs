@@ -1,4 +1,4 @@
-//! Marks: tokens of grants that name the bridge which they belong to.
+//! Marks: bits in the token of a grant that name the bridge to which the grant belongs.
 
 use weft_fabric::Token;
 
@@ -15,12 +15,12 @@ pub(super) fn is_markable(token: Token) -> bool {
     token.0 & BRIDGE == 0
 }
 
-/// A token of a bridge, as whoever grants names it.
+/// A token of a bridge, as the granting process names it.
 pub(super) fn mark(token: Token, bridge: usize) -> Token {
     Token(token.0 | (bridge as u64 + 1) << BRIDGE.trailing_zeros())
 }
 
-/// The same as the endpoint of the bridge knows it.
+/// The same token, as the endpoint of the bridge knows it.
 pub(super) fn unmarked(token: Token) -> Token {
     match token.0 & REMOTE {
         0 => token,

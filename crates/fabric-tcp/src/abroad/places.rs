@@ -1,4 +1,4 @@
-//! Places: which numbers the other side of a bridge has there, and at this process.
+//! Places: the numbers of the other side's processes, on the bridge and at this process.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use weft_fabric::Peer;
 /// The processes of the other side of one bridge.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// The first number here that is none of the job.
+    /// The first number here beyond those of the job.
     first: u32,
     /// Their numbers on the bridge.
     others: Range<u32>,
@@ -26,13 +26,13 @@ impl Places {
         }
     }
 
-    /// Which of the others a number of the bridge is.
+    /// The index, among the others, of a number on the bridge.
     pub fn index(&self, number: Peer) -> Option<usize> {
         let index = number.0.checked_sub(self.others.start)? as usize;
         (index < self.places.len()).then_some(index)
     }
 
-    /// The number here of a number of the bridge.
+    /// The number at this process for a number on the bridge.
     pub fn peer(&self, number: Peer) -> Option<Peer> {
         let place = self.places[self.index(number)?];
         Some(Peer(self.first + place as u32))
@@ -43,7 +43,7 @@ impl Places {
         self.others.clone().map(Peer)
     }
 
-    /// All numbers here.
+    /// All numbers at this process.
     pub fn peers(&self) -> impl Iterator<Item = Peer> {
         self.places
             .iter()

@@ -1,8 +1,8 @@
-//! Watcher: a thread that sleeps on the descriptor of a bridge, and rings the bell of the job's fabric for arrivals.
+//! Watcher: a thread that sleeps on the descriptor of a bridge, and rings the bell of the job's fabric when
+//! something arrives.
 //!
-//! No arrival is missed. The watcher notes that a thread slept, which makes the next poll a complete one, before it
-//! rings; and a thread that goes to sleep takes its ticket before the last poll. So either that poll sees the note, or
-//! the ring ends the sleep.
+//! No arrival is missed. The watcher records that somebody slept, which makes the next look a full one, before it rings; and
+//! a sleeper takes its ticket before its last look. So either that look sees the record, or the ring ends the sleep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use weft_sys::readiness::{ReadinessSet, Trigger};
 
 use crate::bell::NetworkBell;
 
-/// A thread that rings for what comes over a bridge.
+/// A thread that rings when something arrives over a bridge.
 pub(super) struct Watcher {
     watched: Arc<Watched>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -23,7 +23,7 @@ pub(super) struct Watcher {
 
 struct Watched {
     set: ReadinessSet,
-    /// Something else is to be waited for, or the end.
+    /// Something else shall be waited for, or the watcher shall end.
     changed: EventFd,
     is_over: AtomicBool,
     /// When the endpoint has something to do by itself, in nanoseconds of the monotonic clock.
@@ -61,14 +61,14 @@ impl Watcher {
 
     /// When the endpoint has something to do by itself, in nanoseconds of the monotonic clock.
     pub fn is_due_at(&self, due: u64) {
-        // SeqCst is not needed: who sleeps longer than this is told by the event.
+        // SeqCst is not needed: a thread that sleeps beyond this time is woken by the event.
         let before = self.watched.due.swap(due, Ordering::Relaxed);
         if due < before {
             self.watched.changed.notify();
         }
     }
 
-    /// What is waited for makes nothing readable: it rings in a millisecond.
+    /// The next event makes nothing readable, so the watcher rings in a millisecond.
     pub fn hurry(&self) {
         self.is_due_at(clock::deadline_after(Duration::from_millis(1)));
     }
@@ -94,7 +94,7 @@ impl Watched {
     }
 
     fn wait(&self, left: Option<u64>, news: &mut bool) {
-        // A set that is watched each time by its arrivals reports one once: by this look.
+        // The set reports an arrival once, to this look.
         let mut waited = [weft_sys::poll::PollFd::new(
             &self.set,
             weft_sys::poll::Interest::Read,

@@ -15,7 +15,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// As the launcher has told this rank, which is on this host.
+    /// The addresses that the launcher has told this rank, which is on this host.
     pub fn new(me: u32, host: String, cards: Vec<Card>) -> Self {
         Self { me, host, cards }
     }
@@ -37,7 +37,7 @@ impl Addresses {
         self.of(self.me)
     }
 
-    /// What was tried, and why the rank is given up.
+    /// The attempts that were made, and the reason why the rank is given up.
     pub fn unreachable(&self, rank: u32, dial: Option<&Dial>, now: u64) -> String {
         let card = &self.cards[rank as usize];
         let mut text = format!(
@@ -76,14 +76,14 @@ impl Addresses {
         )
     }
 
-    /// Its host has answered nothing for so long, which the system noticed like this.
+    /// The peer's host has answered nothing for `seconds`, which the system reported as `what`.
     pub fn silent(&self, rank: u32, seconds: u64, what: &str) -> String {
         let host = &self.cards[rank as usize].host;
         format!("host {host} has not answered for {seconds} s ({what})")
     }
 }
 
-/// That a rank can make no connection, and what to do.
+/// A sentence: a rank can make no connection, and what to do.
 fn no_descriptors(rank: u32) -> String {
     let limit = descriptor::limit().map_or_else(String::new, |limit| format!(" of {limit}"));
     format!(

@@ -5,12 +5,12 @@
 //!   accepted ───────────────► Authenticating ─►
 //! ```
 //!
-//! Data on a candidate are read here, and the connector decides the consequences: a candidate reports what has
-//! [happened](Happened) to it. It is [taken](Candidates::take) out while something happens to it, and put
-//! [back](Candidates::put_back) under its number if it stays.
+//! This module reads what arrives on a candidate, and reports what has [happened](Happened) to it; the connector decides what follows. A
+//! candidate is [taken](Candidates::take) out while something happens to it, and [put back](Candidates::put_back) under its number if it
+//! stays.
 //!
-//! Candidates that are dialled, or have proved the key, are *expected*. The others are unauthenticated: the job does not
-//! poll more often because of them, and so does not become slower.
+//! Candidates that are dialled, or have proved the key, are *expected*. The others are unauthenticated: they do not
+//! make the job look more often, and so do not slow it down.
 
 use std::io;
 
@@ -23,21 +23,21 @@ use crate::wire::{self, FrameKind, Hello};
 
 /// A connection that is not chosen yet.
 pub struct Candidate<S> {
-    /// Whose it is.
+    /// Who has called whom.
     pub call: Call,
-    /// How far it has come.
+    /// Its stage.
     pub stage: Stage<S>,
 }
 
 /// Who has called whom.
 pub struct Call {
-    /// Whom it is to, once that is known.
+    /// The peer, once it is known.
     pub peer: Option<u32>,
     /// Which of the peer's addresses was dialled; `None`: it was accepted.
     pub offer: Option<usize>,
     /// Where it comes from, if it was accepted.
     pub source: Source,
-    /// The connection of the pair that the other side has last used, once it has said that.
+    /// The connection of the pair that the other side last used, once it has said so.
     pub generation: Option<u32>,
     /// When it was made, by the clock of the network.
     pub since: u64,
@@ -66,7 +66,7 @@ impl Call {
         self.peer.zip(self.offer)
     }
 
-    /// Somebody has called, who is to prove the key until then.
+    /// Somebody has called, and must prove the key until `until`.
     pub fn accepted(source: Source, now: u64, until: u64) -> Self {
         Self {
             peer: None,
@@ -80,18 +80,18 @@ impl Call {
     }
 }
 
-/// How far a candidate has come.
+/// The stage of a candidate.
 pub enum Stage<S> {
     /// Dialled, and not answered.
     Connecting(S),
     /// The handshake is under way.
     Authenticating(Authenticating<S>),
-    /// Authenticated: waits for the decider, or is a spare of it.
+    /// Authenticated: waits for the decider, or is the decider's spare.
     Waiting(Box<Link<S>>),
 }
 
 impl<S> Candidate<S> {
-    /// Whether it was accepted and has not proved the key; if so, whether its first message was answered.
+    /// `Some` if it was accepted and has not proved the key: whether its first message was answered.
     fn unauthenticated(&self) -> Option<bool> {
         match &self.stage {
             Stage::Authenticating(it) if self.call.peer.is_none() => Some(it.is_answered()),
@@ -110,11 +110,11 @@ impl<S> Candidate<S> {
     }
 }
 
-/// What has happened to a candidate. Unless it goes on, or is handed out, it is dropped.
+/// An event of a candidate. A candidate that neither goes on nor is handed out is dropped.
 #[must_use]
 pub enum Happened<S> {
-    /// Nothing that concerns others: it is to be [put back](Candidates::put_back). `watch`: for room or not, if
-    /// that is to be said anew.
+    /// Nothing that concerns others: it is to be [put back](Candidates::put_back). `watch`: whether to watch
+    /// for room, if that has changed.
     Nothing {
         candidate: Candidate<S>,
         watch: Option<bool>,
@@ -125,13 +125,13 @@ pub enum Happened<S> {
     Refused(Call, Refusal),
     /// The other side has proved the key, on this stream.
     Authenticated(Call, S, Box<Channel>),
-    /// The other side wants no connection: it is absent.
+    /// The other side wants no connection: it says that it is absent.
     Noticed(Hello),
     /// It has waited, and the other side has closed it.
     Closed(Call),
-    /// It has waited, and the other side has said which connection this is, or which it has last used.
+    /// It has waited, and the other side has said which connection this is, or which it last used.
     Said(Call, Box<Link<S>>, Said),
-    /// It has waited, and something else has come than such a frame.
+    /// It has waited, and something other than such a frame has come.
     Malformed(Call),
 }
 
@@ -140,15 +140,15 @@ pub enum Happened<S> {
 pub struct Said {
     /// Any: which are expected is decided above.
     pub kind: FrameKind,
-    /// In its body; 0 of other frames.
+    /// The generation in its body; 0 in other frames.
     pub generation: u32,
     /// Counted frames that the sender has processed.
     pub processed: u64,
 }
 
 impl<S: Stream> Candidate<S> {
-    /// Sends and reads what there is, and says what has happened. `known` of a peer: the connection of the pair that
-    /// this rank has last used, and the incarnation that it wants. Adds to `progressed` what came.
+    /// Sends and reads what it can, and reports what has happened. `known` gives, for a peer, the connection of the
+    /// pair that this rank last used, and the incarnation that it wants. `progressed` grows by what came.
     pub fn step(
         self,
         identity: &Identity,
@@ -241,7 +241,7 @@ pub struct Candidates<S> {
     all: Vec<Option<Candidate<S>>>,
     /// How many of them are expected.
     expected: usize,
-    /// Which of those that are not goes when there are too many.
+    /// Selects which unauthenticated candidate is dropped when there are too many.
     eviction: EvictionPolicy,
 }
 
@@ -289,7 +289,7 @@ impl<S> Candidates<S> {
         self.eviction.victim(&waiting)
     }
 
-    /// Random draws that a number decides, for tests.
+    /// Makes a seed decide the random draws, for tests.
     #[cfg(test)]
     pub fn draw_by(&mut self, seed: u64) {
         self.eviction = EvictionPolicy::seeded(seed);
@@ -308,7 +308,7 @@ impl<S> Candidates<S> {
         }
     }
 
-    /// One more; answers its number.
+    /// Adds a candidate; returns its number.
     pub fn add(&mut self, call: Call, stage: Stage<S>) -> u32 {
         let index = match self.all.iter().position(Option::is_none) {
             Some(index) => index,
@@ -337,21 +337,21 @@ impl<S> Candidates<S> {
         }
     }
 
-    /// Drops all of these.
+    /// Drops all candidates for which `which` holds.
     pub fn drop_those(&mut self, which: impl Fn(&Candidate<S>) -> bool) {
         for number in self.numbers(which) {
             self.take(number);
         }
     }
 
-    /// The numbers of these.
+    /// The numbers of the candidates for which `which` holds.
     pub fn numbers(&self, which: impl Fn(&Candidate<S>) -> bool) -> Vec<u32> {
         let these = (0u32..).zip(&self.all);
         let these = these.filter(|(_, one)| one.as_ref().is_some_and(&which));
         these.map(|(number, _)| number).collect()
     }
 
-    /// Whether there is one of these.
+    /// Whether `which` holds for one.
     pub fn any(&self, which: impl Fn(&Candidate<S>) -> bool) -> bool {
         self.all.iter().flatten().any(which)
     }

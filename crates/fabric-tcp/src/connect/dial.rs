@@ -1,10 +1,11 @@
-//! Dials: attempts to reach peers, each for a set time, all addresses of a peer at once, again after pauses.
+//! Dials: attempts to reach peers, each for a set time, all addresses of a peer at once, repeated after
+//! pauses.
 //!
 //! ```text
 //!   since ──────── attempts, pauses of 20, 40, 80 … 400 ms ────────► until       looked: when this rank was there
 //! ```
 //!
-//! Time in which this rank did not poll is added to the end: nothing was tried then.
+//! Time in which this rank did not look is added to the end, since nothing was tried in it.
 
 use std::time::Duration;
 
@@ -17,13 +18,13 @@ pub struct Dial {
     since: u64,
     until: u64,
     looked: u64,
-    /// When the next attempts are made.
+    /// Time of the next attempts.
     next: u64,
-    /// Pause before the ones after.
+    /// Pause after those.
     pause: u64,
-    /// What came of each address, last time.
+    /// The last failure of each address.
     failures: Vec<Failure>,
-    /// What broke, if there was a connection.
+    /// The failure that broke the connection, if there was one.
     broken: Option<String>,
 }
 
@@ -36,7 +37,7 @@ struct Failure {
     why: Why,
 }
 
-/// What a failure shows.
+/// The conclusion from a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// Nobody listens there.
@@ -47,15 +48,15 @@ pub enum Why {
 }
 
 impl Dial {
-    /// Keeps why an address did not work, for the case that none does.
+    /// Records why an address did not work, for the report if none does.
     pub fn note_failure(&mut self, offer: usize, text: String, why: Why) {
         self.failures.retain(|other| other.offer != offer);
         self.failures.push(Failure { offer, text, why });
     }
 
-    /// Whether the peer's process is gone, after an attempt at this address of so many failed. Where it has
-    /// listened nobody listens any more. Elsewhere a refusal means that only if all refuse: the address may
-    /// also be one of our own.
+    /// Whether the peer's process is gone, after a failed attempt at address `offer` of `offers`. If the peer
+    /// was reached before, a refusal at that address (`agreed`) shows it. If not, only refusals of all
+    /// addresses show it: one address may also be our own.
     pub fn shows_the_end(&self, offer: usize, agreed: Option<usize>, offers: usize) -> bool {
         let refused = |failure: &Failure| failure.why == Why::Refused;
         match agreed {
@@ -67,7 +68,7 @@ impl Dial {
         }
     }
 
-    /// What broke, if there was a connection.
+    /// The failure that broke the connection, if there was one.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
@@ -78,7 +79,7 @@ impl Dial {
         failed.map(|failure| failure.text.as_str())
     }
 
-    /// Whether an address could not be called for want of a descriptor.
+    /// Whether an address could not be called because no descriptor was left.
     pub fn lacks_descriptors(&self) -> bool {
         let mut all = self.failures.iter();
         all.any(|failure| failure.why == Why::Exhausted)
@@ -89,7 +90,7 @@ impl Dial {
         now - self.since
     }
 
-    /// This rank looks.
+    /// Notes that this rank looks.
     pub fn look(&mut self, now: u64) {
         let away = now - self.looked;
         self.looked = now;
@@ -98,7 +99,8 @@ impl Dial {
         }
     }
 
-    /// The peer was reached, and the connection has ended before both had agreed on it: the set time begins anew.
+    /// The peer was reached, and the connection ended before both sides agreed on it: the set time begins
+    /// anew.
     pub fn begin_anew(&mut self, now: u64, limit: Duration) {
         self.until = self.until.max(now.saturating_add(nanoseconds(limit)));
     }
@@ -108,7 +110,7 @@ impl Dial {
         now >= self.until
     }
 
-    /// Whether the next attempts are due; then the ones after are due a pause later.
+    /// Whether the next attempts are due; if so, schedules those after them a pause later.
     #[must_use]
     pub fn takes_turn(&mut self, now: u64) -> bool {
         if now < self.next {
@@ -119,9 +121,9 @@ impl Dial {
         true
     }
 
-    /// When it is to be looked after.
+    /// When it needs attention.
     fn due(&self, now: u64) -> u64 {
-        // Once patience has ended it has no end while the peer's kernel answers.
+        // After patience has ended, it has no further end while the peer's kernel answers.
         let end = match self.until > now {
             true => self.until,
             false => now + PAUSES.1,
@@ -143,7 +145,7 @@ impl Dials {
         self.under_way.is_empty()
     }
 
-    /// Whether this peer is.
+    /// Whether this peer is dialled.
     #[inline]
     pub fn contains(&self, peer: u32) -> bool {
         self.under_way.iter().any(|(other, _)| *other == peer)
@@ -161,7 +163,7 @@ impl Dials {
         all.find(|(other, _)| *other == peer).map(|(_, dial)| dial)
     }
 
-    /// Begins to reach a peer: for so long; `broken`: what broke, if there was a connection.
+    /// Begins to reach a peer, for `limit`; `broken`: what broke, if there was a connection.
     pub fn begin(&mut self, peer: u32, now: u64, limit: Duration, broken: Option<String>) {
         let dial = Dial {
             since: now,
@@ -183,17 +185,17 @@ impl Dials {
         self.under_way.retain(|(other, _)| *other != peer);
     }
 
-    /// Who is being dialled.
+    /// The process that is being dialled.
     pub fn peers(&self) -> Vec<u32> {
         self.under_way.iter().map(|(peer, _)| *peer).collect()
     }
 
-    /// When one of them is to be looked after.
+    /// When the first of them needs attention.
     pub fn due(&self, now: u64) -> Option<u64> {
         self.under_way.iter().map(|(_, dial)| dial.due(now)).min()
     }
 
-    /// Nobody is dialled any more.
+    /// Ends all attempts.
     pub fn clear(&mut self) {
         self.under_way.clear();
     }
@@ -207,7 +209,8 @@ fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// What cannot work is an error within five seconds: the last look comes a pause after the set time.
+    /// An address that cannot work is an error within five seconds: the last look comes a pause after the set
+    /// time.
     #[test]
     fn patience_with_a_first_call_ends_in_time() {
         let config = crate::Config::new(0, 2, weft_secure::Key::from_bytes([0; 32]));

@@ -1,4 +1,4 @@
-//! Handshake of a connection, on both sides: nothing is trusted before it has ended.
+//! Handshake of a connection, on both sides: nothing is believed before it is complete.
 //!
 //! ```text
 //!   dialled    initiator(peer)  ─► Authenticating ─ advance … ─► Done(channel) ─► hello of the one that was dialled?
@@ -12,21 +12,21 @@ use weft_sys::socket::SendSlice;
 use crate::network::Stream;
 use crate::wire::Hello;
 
-/// Who this rank is, and the key by which it is known.
+/// The identity of this rank, and the key that it proves.
 pub struct Identity {
     me: u32,
-    /// Which of the processes that have this number one after the other.
+    /// Which incarnation of this number the process is.
     incarnation: u32,
     peers: u32,
     key: Key,
-    /// What connections are for: a handshake for something else fails.
+    /// The purpose of connections: a handshake for another purpose fails.
     purpose: &'static str,
-    /// What members have said first: who says it again is a recording.
+    /// The first messages of members: a repetition is a recording.
     heard: Heard,
 }
 
 impl Identity {
-    /// One rank of so many, whose connections are sealed or not.
+    /// The identity of one rank among `peers`; `seal`: whether connections are sealed.
     pub fn new((me, incarnation): (u32, u32), peers: u32, key: Key, seal: bool) -> Self {
         let purpose = match seal {
             true => "fabric sealed",
@@ -42,7 +42,7 @@ impl Identity {
         }
     }
 
-    /// The side that has dialled a peer, this incarnation of it, and has last used this connection of the two.
+    /// The side that dials this incarnation of a peer, and last used connection `generation` of the pair.
     pub fn initiator<S>(&self, socket: S, peer: (u32, u32), generation: u32) -> Authenticating<S> {
         let hello = self.hello(peer, generation);
         let mut handshake = Handshake::initiator(&self.key, self.purpose, &hello);
@@ -54,13 +54,15 @@ impl Identity {
         }
     }
 
-    /// A first message that nobody need answer: this process, absent in its world, tells a peer, this incarnation of it.
+    /// A first message that needs no answer: this process, absent in its world, tells this incarnation of a
+    /// peer.
     pub fn notice(&self, peer: (u32, u32)) -> Vec<u8> {
         let hello = self.hello(peer, Hello::ABSENT);
         Handshake::initiator(&self.key, self.purpose, &hello).take_outgoing()
     }
 
-    /// The side that was called. Who it is is not known yet: the generation that we say is that of nobody.
+    /// The side that was called. The caller is not known yet, so the generation that we send is that of
+    /// nobody.
     pub fn responder<S>(&self, socket: S) -> Authenticating<S> {
         let hello = self.hello((self.me, self.incarnation), 0);
         let handshake = Handshake::responder(&self.key, self.purpose, &hello);
@@ -82,7 +84,8 @@ impl Identity {
         hello.emit()
     }
 
-    /// What a peer says of itself; `None`: it is not the one that was dialled, or means somebody else.
+    /// The description that a peer sends of itself; `None`: it is not the one that was dialled, or wants
+    /// another rank.
     pub fn check(&self, hello: &[u8], dialled: Option<u32>) -> Option<Hello> {
         Hello::parse(hello).ok().filter(|hello| match dialled {
             None => self.is_meant(hello),
@@ -90,7 +93,7 @@ impl Identity {
         })
     }
 
-    /// Whether another member says this to us.
+    /// Whether this comes from another member and is meant for us.
     pub fn is_meant(&self, hello: &Hello) -> bool {
         let meant = (hello.target, hello.target_incarnation);
         meant == (self.me, self.incarnation) && hello.rank != self.me && hello.rank < self.peers
@@ -101,19 +104,19 @@ impl Identity {
 pub struct Authenticating<S> {
     socket: S,
     handshake: Box<Handshake>,
-    /// What is to be sent.
+    /// The bytes to be sent.
     out: Vec<u8>,
 }
 
-/// How far a handshake has come.
+/// The state of a handshake after a step.
 #[must_use]
 pub enum Advance {
-    /// More is to come, or to be sent: what there is no room for, if `blocked`. `rewatch`: that is other than
-    /// before.
+    /// Incomplete: more must arrive, or be sent (`blocked`: there is no room for it). `rewatch`: `blocked`
+    /// has changed.
     Pending { blocked: bool, rewatch: bool },
     /// The other side has proved the key.
     Done(Box<Channel>),
-    /// This member wants no connection, and says that it is absent; or somebody repeats that.
+    /// This member wants no connection, and says that it is absent; or a stranger repeats its message.
     Notice(Hello),
     /// The connection is to be dropped.
     Refused(Refusal),
@@ -140,7 +143,7 @@ impl<S> Authenticating<S> {
 }
 
 impl<S> Authenticating<S> {
-    /// What the first message says, if nothing is to come of it but that.
+    /// The contents of the first message, if it is only a notice.
     fn notice(&self) -> Option<Hello> {
         let hello = Hello::parse(self.handshake.first_hello()?).ok()?;
         (hello.generation == Hello::ABSENT).then_some(hello)
@@ -148,7 +151,7 @@ impl<S> Authenticating<S> {
 }
 
 impl<S: Stream> Authenticating<S> {
-    /// Sends and reads what there is; adds to `progressed` what came.
+    /// Sends and reads what there is; `progressed` grows by what came.
     pub fn advance(&mut self, progressed: &mut usize) -> Advance {
         let waited_for_room = self.is_blocked();
         let mut done = None;
@@ -186,11 +189,11 @@ impl<S: Stream> Authenticating<S> {
         let blocked = self.is_blocked();
         match done {
             Some(channel) if !blocked => Advance::Done(channel),
-            // A socket that has just been made takes a few hundred bytes; one that does not is broken.
+            // A socket that has just been made takes a few hundred bytes; a socket that does not is broken.
             Some(_) => Advance::Refused(Refusal::Gone),
             None => Advance::Pending {
                 blocked,
-                // A connection that was dialled is watched for room until it is there.
+                // A dialled connection is watched for room until it is connected.
                 rewatch: waited_for_room || blocked,
             },
         }

@@ -1,4 +1,5 @@
-//! Handshakes of this rank: the connections that are not chosen yet, dialled and accepted, and their events.
+//! Handshakes of this rank: the connections that are not chosen yet, dialled and accepted, until the other
+//! side has identified itself.
 //!
 //! ```text
 //!   listeners ─ accept ─► admit ─┐
@@ -6,9 +7,8 @@
 //!   call ────────────────────────┘
 //! ```
 //!
-//! *Invariant:* each candidate is watched by the bell under its number; one that cannot be watched is dropped. The number
-//! of those that have not proved the key is bounded: [`too_many`](Handshakes::too_many). Callers that are turned away are
-//! counted.
+//! *Invariant:* each candidate is watched by the bell under its number; one that cannot be watched is dropped. The number of
+//! those that have not proved the key is bounded: [`too_many`](Handshakes::too_many). Callers that are turned away are counted.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,22 +31,22 @@ const PROOF: Duration = Duration::from_secs(10);
 /// Most connections of one peer that wait to be taken, for each address at which it may call.
 const SPARES: usize = 16;
 
-/// What has happened to a candidate, as far as others than it are concerned.
+/// An event of a candidate that concerns others.
 #[must_use]
 pub enum Outcome<S> {
     /// The address that was dialled does not work.
     Failed(Call, io::Error),
-    /// What was dialled has come to nothing, for this reason.
+    /// The dialled connection was refused, for this reason.
     Refused((u32, usize), String),
     /// The other side has proved the key, on this stream.
     Authenticated(Call, S, Box<Channel>),
     /// A member wants no connection, and is absent.
     Noticed(Hello),
-    /// One that waited has been closed by the other side.
+    /// A waiting connection has been closed by the other side.
     Closed(Call),
-    /// One that waited has said this.
+    /// A waiting connection has said this.
     Said(Call, Box<Link<S>>, Said),
-    /// One that waited was dropped, for what it has said.
+    /// A waiting connection was dropped for what it said.
     Dropped(Call),
 }
 
@@ -58,13 +58,13 @@ pub struct Handshakes<N: Network> {
     seal: bool,
     listeners: Listeners<N>,
     candidates: Candidates<N::Stream>,
-    /// How many connections members may make at the same moment: each calls every address.
+    /// How many connections members may make at once: each calls every address.
     callers: usize,
     refusals: Arc<Refusals>,
 }
 
 impl<N: Network> Handshakes<N> {
-    /// Of one of so many ranks, which is called at these sockets.
+    /// The handshakes of one rank among `peers`, which is called at these sockets.
     ///
     /// # Errors
     /// If the system refuses to watch them.
@@ -91,19 +91,19 @@ impl<N: Network> Handshakes<N> {
         self.refusals.clone()
     }
 
-    /// All that are not chosen yet.
+    /// All connections that are not chosen yet.
     #[inline]
     pub fn candidates(&self) -> &Candidates<N::Stream> {
         &self.candidates
     }
 
-    /// Lets a number decide which connection goes when too many have not proved the key.
+    /// Makes a seed decide which connection is dropped when too many have not proved the key.
     #[cfg(test)]
     pub fn draw_by(&mut self, seed: u64) {
         self.candidates.draw_by(seed);
     }
 
-    /// The first message by which this process tells a peer, this incarnation of it, that it is absent.
+    /// The first message by which this process tells this incarnation of a peer that it is absent.
     pub fn notice(&self, peer: (u32, u32)) -> Vec<u8> {
         self.identity.notice(peer)
     }
@@ -111,7 +111,7 @@ impl<N: Network> Handshakes<N> {
     /// Calls a peer at one of its addresses; `text`: that address, for people.
     ///
     /// # Errors
-    /// If the system knows at once that it does not work.
+    /// If the system reports at once that the call fails.
     pub fn call(
         &mut self,
         network: &N,
@@ -126,21 +126,22 @@ impl<N: Network> Handshakes<N> {
         Ok(())
     }
 
-    /// Takes one who has called.
+    /// Accepts a connection.
     ///
     /// # Errors
-    /// Nobody was taken.
+    /// None was accepted.
     pub fn accept(&self, network: &N, listener: u32) -> Result<(N::Stream, Source), NotAccepted> {
         self.listeners.accept(network, listener)
     }
 
-    /// No descriptor is left: accepts nobody for a while.
+    /// Stops accepting for a while, because no descriptor is left.
     pub fn rest(&mut self, network: &N) {
         self.listeners.rest(network);
     }
 
-    /// Somebody has connected, who is to prove the key; the number. It is to be [attended](Self::attend), and then
-    /// [watched](Self::watch_admitted): its first bytes are often here already, and who is refused by them needs no watching.
+    /// Adds an accepted connection, which must prove the key; returns its number. The caller must [attend](Self::attend) to
+    /// it, then [watch](Self::watch_admitted) it: its first bytes have often arrived already, and a connection refused
+    /// because of them needs no watching.
     pub fn admit(&mut self, network: &N, socket: N::Stream, source: Source) -> u32 {
         let call = Call::accepted(source, network.now(), network.after(PROOF));
         let stage = Stage::Authenticating(self.identity.responder(socket));
@@ -155,7 +156,8 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// Whether one has to go before another is admitted, of those that were not answered; or after it, of those that were.
+    /// Whether one has to go: of those that were not answered, before another is admitted; of those that
+    /// were, after it.
     pub fn too_many(&self, answered: bool) -> bool {
         let count = self.candidates.unauthenticated(answered);
         match answered {
@@ -164,18 +166,18 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// Which one is to go, of those who have not proved the key.
+    /// Which of those that have not proved the key is to go.
     pub fn victim(&mut self, answered: bool) -> Option<u32> {
         self.candidates.victim(answered)
     }
 
-    /// Drops this one, if it has not come further. False: it has, and another one is to go.
+    /// Drops this one, unless it has advanced. False: it has, and another one must go.
     pub fn drop_victim(&mut self, number: u32, answered: bool) -> bool {
         if self.candidates.is_unauthenticated(number, answered) {
             self.candidates.take(number);
             self.refusals.count(Refusal::Crowded);
         }
-        // It was refused and is gone otherwise.
+        // Otherwise it was refused and is gone.
         self.candidates.get(number).is_none()
     }
 
@@ -191,7 +193,7 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// Watches one whose handshake is under way for room to send, or no more.
+    /// Watches one whose handshake is under way for room to send, or stops doing so.
     fn rewatch(&self, number: u32, room: bool) {
         if let Some(one) = self.candidates.get(number)
             && let Stage::Authenticating(it) = &one.stage
@@ -201,8 +203,8 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// Sends and reads what there is for a candidate. It is taken out, unless nothing has happened that concerns others.
-    /// `known` and `progressed`: as of [`Candidate::step`].
+    /// Sends and reads what it can for a candidate. The candidate is taken out, unless nothing has happened that
+    /// concerns others. `known` and `progressed` are as in [`Candidate::step`].
     pub fn attend(
         &mut self,
         number: u32,
@@ -248,12 +250,13 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// Who the other side of a connection says that it is; `None`: it is not the one that was dialled, or means somebody else.
+    /// The identity that the other side of a connection claims; `None`: it is not the one that was dialled,
+    /// or wants another rank.
     pub fn check(&self, hello: &[u8], dialled: Option<u32>) -> Option<Hello> {
         self.identity.check(hello, dialled)
     }
 
-    /// Somebody is turned away, for what it has said.
+    /// Counts a connection that is turned away for what it said.
     pub fn refuse_malformed(&self) {
         self.refusals.count(Refusal::Malformed);
     }
@@ -262,7 +265,8 @@ impl<N: Network> Handshakes<N> {
     pub fn link(&self, number: u32, socket: N::Stream, channel: Channel) -> Box<Link<N::Stream>> {
         socket.fit();
         let source = EventSource::Candidate(number);
-        // One that was admitted just now may have proved the key before it is watched: its bytes came while this rank answered it.
+        // A connection that was just admitted may have proved the key before it is watched: its bytes arrived
+        // while this rank answered.
         let _ = match self.bell.rewatch(&socket, source, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.bell.watch(&socket, source, false)
@@ -272,7 +276,7 @@ impl<N: Network> Handshakes<N> {
         Box::new(Link::new(socket, channel, self.seal))
     }
 
-    /// A peer that calls without end has only so many connections here: the oldest that waits goes.
+    /// Bounds the waiting connections of a peer that calls without end: the oldest one goes.
     pub fn limit_spares(&mut self, peer: u32) {
         let spares = self.candidates.numbers(|one| one.waits_for(peer));
         if spares.len() >= SPARES * self.listeners.count() {
@@ -283,13 +287,13 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// The candidate waits for the decider, or as its spare.
+    /// The candidate waits for the decider, or is kept as its spare.
     pub fn wait(&mut self, number: u32, call: Call, link: Box<Link<N::Stream>>) {
         let stage = Stage::Waiting(link);
         self.candidates.put_back(number, Candidate { call, stage });
     }
 
-    /// Sends what one that waits has to say. False: it is broken, and dropped.
+    /// Sends the pending frames of a waiting connection. False: it is broken, and dropped.
     #[must_use]
     pub fn flush(&mut self, number: u32) -> bool {
         let link = self.candidates.link_mut(number);
@@ -300,7 +304,7 @@ impl<N: Network> Handshakes<N> {
         sent
     }
 
-    /// Takes one that waits.
+    /// Takes a waiting connection.
     pub fn take_waiting(&mut self, number: u32) -> Option<(Call, Box<Link<N::Stream>>)> {
         let Candidate { call, stage } = self.candidates.take(number)?;
         match stage {
@@ -309,12 +313,12 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// Drops all of these.
+    /// Drops all candidates for which `which` holds.
     pub fn drop_those(&mut self, which: impl Fn(&Candidate<N::Stream>) -> bool) {
         self.candidates.drop_those(which);
     }
 
-    /// Drops those whose time is over, and accepts again once a rest is over.
+    /// Drops candidates whose time is over, and accepts again once a rest is over.
     pub fn tick(&mut self, network: &N, now: u64) {
         self.listeners.wake(network, now);
         for number in self.candidates.numbers(|one| one.call.until <= now) {

@@ -9,7 +9,8 @@ use weft_sys::socket::NotAccepted;
 
 use crate::network::{EventSource, Network, Poller};
 
-/// How long nobody is accepted when no descriptor is left, and none that is held by who has not proved the key.
+/// How long nobody is accepted when no descriptor is left, not even one held by a connection that has not
+/// proved the key.
 const REST: Duration = Duration::from_millis(100);
 
 /// The sockets, watched by the bell of this rank.
@@ -21,7 +22,7 @@ pub struct Listeners<N: Network> {
 }
 
 impl<N: Network> Listeners<N> {
-    /// Watches these.
+    /// Watches these sockets.
     ///
     /// # Errors
     /// If the system refuses.
@@ -41,10 +42,10 @@ impl<N: Network> Listeners<N> {
         self.sockets.len()
     }
 
-    /// Takes one who has called.
+    /// Accepts a connection.
     ///
     /// # Errors
-    /// Nobody was taken.
+    /// None was accepted.
     pub fn accept(&self, network: &N, index: u32) -> Result<(N::Stream, Source), NotAccepted> {
         match self.sockets.get(index as usize) {
             Some(socket) => network.accept(socket),
@@ -52,7 +53,8 @@ impl<N: Network> Listeners<N> {
         }
     }
 
-    /// Accepts nobody for a while: those who wait keep the listeners readable, and nobody could sleep.
+    /// Stops accepting and watching for a while: waiting callers keep the listeners readable, and nobody
+    /// could sleep.
     pub fn rest(&mut self, network: &N) {
         for socket in &self.sockets {
             self.bell.unwatch(socket);

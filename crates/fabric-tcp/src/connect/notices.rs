@@ -1,19 +1,20 @@
-//! Notices: first messages of this process to peers that need no answer: that it is absent.
+//! Notices: messages to peers, each a first message alone that needs no answer. They say that this process is
+//! absent.
 //!
 //! ```text
 //!   to be told ─► called at all its addresses ─► connected: the message ─► acknowledged by its kernel: told
 //!                                            └─► refused, or too late: given up
 //! ```
 //!
-//! All addresses are called, as one may lead to another process, which takes the message and does nothing.
+//! All addresses are called, since one may lead to another process, which takes the message and ignores it.
 //!
-//! A peer that computes, or is absent itself, does not poll its listener, and this process is about to end: a handshake
-//! would never end. The kernel of the peer accepts a connection and its first bytes without the peer, keeps them when
-//! this process is gone, and shows them at the peer's next poll. The message proves the job's key. An observer may repeat
-//! it, which has no effect: an absent process stays absent.
+//! A peer that computes, or is absent itself, does not look at its listener, and this process is about to end, so a handshake might
+//! never complete. The peer's kernel accepts a connection and its first bytes without the peer, keeps them after this process has ended,
+//! and shows them at the peer's next look. The message proves the job's key. A stranger that saw the message may repeat it, which says
+//! nothing new: an absent process stays absent.
 //!
-//! Nothing is watched: a caller that waits for notices asks again after a millisecond, as for acknowledgements of
-//! kernels.
+//! Nothing is watched: a thread that waits for notices asks again after a millisecond, as for
+//! acknowledgements of kernels.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,16 +26,17 @@ use super::handshakes::Handshakes;
 use crate::directory::Incarnations;
 use crate::network::{Network, Stream};
 
-/// For how long this process tries. A peer that is not told by then waits until this process has ended.
+/// For how long this process tries. A peer that was not told by then waits until this process ends.
 pub const LIMIT: Duration = Duration::from_secs(3);
 
-/// For how long the other addresses of a peer are tried when something has taken the message at one: that may also lead to another process.
+/// For how long the other addresses of a peer are tried after the message was taken at one, which may belong
+/// to another process.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Calls at the same time: few beside the descriptors that a process may have.
+/// Most calls at a time: few compared with the descriptors that a process may have.
 const AT_ONCE: usize = 64;
 
-/// Who is called where, and by whom.
+/// The called peer, its addresses, and the calling rank.
 pub struct Directory<'a, N: Network> {
     pub addresses: &'a Addresses,
     pub incarnations: &'a Incarnations,
@@ -53,13 +55,13 @@ pub struct Notices<S> {
 struct Call<S> {
     peer: u32,
     socket: S,
-    /// What is to be sent, once it is connected.
+    /// The bytes to send once it is connected.
     rest: Option<Vec<u8>>,
     /// When it is given up.
     until: u64,
 }
 
-/// What has become of a call.
+/// The outcome of a call.
 enum Came {
     UnderWay,
     Told,
@@ -78,7 +80,7 @@ impl<S: Stream> Call<S> {
     fn try_to_advance(&mut self, message: impl FnOnce() -> Vec<u8>) -> std::io::Result<bool> {
         let is_connected = self.socket.is_connected()?;
         let rest = match &mut self.rest {
-            // Broken: what was not acknowledged stays so.
+            // Broken: unacknowledged bytes stay unacknowledged.
             Some(_) if !is_connected => return Err(std::io::ErrorKind::NotConnected.into()),
             Some(rest) => rest,
             None if !is_connected => return Ok(false),
@@ -95,7 +97,7 @@ impl<S: Stream> Call<S> {
 }
 
 impl<S: Stream> Notices<S> {
-    /// Nobody is to be told anything.
+    /// No peer has to be informed.
     pub fn new() -> Self {
         Self {
             to_be_told: VecDeque::new(),
@@ -104,19 +106,19 @@ impl<S: Stream> Notices<S> {
         }
     }
 
-    /// Whether nobody is to be told anything, or can be.
+    /// Whether no peer has to be informed, or none can be.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.to_be_told.is_empty() && self.calls.is_empty()
     }
 
-    /// One more is to be told, until this time.
+    /// Adds a peer that is to be told, until this time.
     pub fn add(&mut self, peer: u32, until: u64) {
         self.until = until;
         self.to_be_told.push_back(peer);
     }
 
-    /// Goes on with it. Whether it is over.
+    /// Advances the call. Returns whether it is over.
     pub fn advance<N: Network<Stream = S>>(
         &mut self,
         network: &N,
@@ -149,7 +151,7 @@ impl<S: Stream> Notices<S> {
             && let Some(peer) = self.to_be_told.pop_front()
         {
             for offer in peers.addresses.of(peer) {
-                // What is refused at once comes to nothing, as what is refused later.
+                // A call refused at once fails like one refused later.
                 if let Ok(socket) = network.connect(&offer.address, patience) {
                     self.calls.push(Call {
                         peer,
@@ -173,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream whose other side takes and acknowledges what it is told to.
+    /// A stream whose other side takes and acknowledges as the test says.
     struct Scripted {
         connected: Cell<bool>,
         broken: Cell<bool>,
@@ -253,7 +255,7 @@ mod tests {
             call.socket.connected.set(true);
             call.socket.room.set(10);
             assert!(matches!(advance(&mut call), Came::UnderWay));
-            // The kernel tells of a reset once, and has no other side to name from then on.
+            // The kernel reports a reset once, and has no other side to name from then on.
             call.socket.broken.set(!has_closed);
             call.socket.connected.set(false);
             assert!(matches!(advance(&mut call), Came::ToNothing));

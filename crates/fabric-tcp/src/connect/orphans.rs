@@ -1,21 +1,21 @@
-//! Orphans: connections, that do not end, with members whose process has ended according to the directory. Processes that
-//! the dead process has forked have its sockets too, and hold them open as long as they live.
+//! Orphans: connections to members whose process has ended according to the directory, but which do not end, because a
+//! child that the process forked holds its sockets open.
 //!
 //! ```text
-//!   connected, and the directory knows of the loss ─► a quiet spell: nothing was handed out ─► … so many in a row ─► given up
+//!   connected, and the directory knows of the loss ─► a quiet spell: nothing was handed out ─► … SPELLS in a row ─► given up
 //!                                                     else: from the first one again
 //! ```
 //!
-//! Everything that the dead process had handed over is in this host's kernel, since the directory knows only processes of
-//! this host, and every poll reads what there is room for. A quiet spell ends with a poll, so a rank that does not poll
-//! does not mistake that for silence.
+//! What the dead process handed over is in this host's kernel, since the directory reports only processes of this host, and each
+//! look reads as much as there is room for. A spell ends only with a look, so a rank that does not look does not mistake its own
+//! pause for silence.
 
 /// How long a spell is, in nanoseconds.
 const SPELL: u64 = 250_000_000;
-/// So many quiet ones in a row, and nothing comes any more.
+/// After this many quiet spells in a row nothing comes any more.
 const SPELLS: u32 = 4;
 
-/// One of them.
+/// One orphan.
 #[derive(Debug)]
 struct Orphan {
     peer: u32,
@@ -27,12 +27,12 @@ struct Orphan {
     received: u64,
 }
 
-/// All of one rank. See the [module page](self).
+/// All orphans of one rank. See the [module page](self).
 #[derive(Debug, Default)]
 pub struct Orphans(Vec<Orphan>);
 
 impl Orphans {
-    /// The process of a member with a connection has ended. `received`: how many of its frames were handed out.
+    /// Adds a connected member whose process has ended. `received`: how many of its frames were handed out.
     pub fn add(&mut self, peer: u32, now: u64, received: u64) {
         if !self.0.iter().any(|orphan| orphan.peer == peer) {
             self.0.push(Orphan {
@@ -49,8 +49,8 @@ impl Orphans {
         self.0.iter().map(|orphan| orphan.until).min()
     }
 
-    /// Spells that have ended end; answers the members of whom nothing comes any more. `received` answers how many frames of a
-    /// member were handed out, if its connection is still there.
+    /// Ends the spells that are over; returns the members from whom nothing comes any more. `received` gives how many frames
+    /// of a member were handed out, if its connection still exists.
     pub fn take_silent(&mut self, now: u64, received: impl Fn(u32) -> Option<u64>) -> Vec<u32> {
         let mut silent = Vec::new();
         self.0.retain_mut(|orphan| {
@@ -83,7 +83,7 @@ mod tests {
         orphans.add(3, 0, 7);
         orphans.add(3, 9, 9);
         assert_eq!(orphans.due(), Some(SPELL));
-        // A rank that has not looked for an hour has ended one spell with that look.
+        // A rank that looks after an hour ends one spell by that look.
         let mut now = 3_600_000_000_000;
         for received in [7, 7, 8, 8, 8, 8] {
             assert_eq!(orphans.take_silent(now, |_| Some(received)), [0; 0]);

@@ -1,15 +1,16 @@
 //! Selection: which of the connections of a pair its decider (the lower rank) takes.
 //!
-//! In its hello each side gives the connection of the pair that it has last used, by its *generation*: 1 for the first. A
-//! decider that has a live connection and is called by a peer that has used this very one knows that the peer has lost
-//! it, and takes the new one; a peer that has not used it yet is about to, and its other calls are spares.
+//! In its hello each side says which connection of the pair it last used, by its *generation*: 1 for the first.
+//! If a peer calls a decider that has a live connection, and says that it has used this very one, the peer has
+//! lost it, and the decider takes the new one. A peer that has not used it yet is about to, and its other calls
+//! are spares.
 
 use super::candidates::Candidates;
 
-/// What the decider has already.
+/// The connection that the decider has already.
 #[derive(Clone, Copy, Debug)]
 pub struct Present {
-    /// The connection that it has last used; 0: none yet.
+    /// The connection that it last used; 0: none yet.
     pub generation: u32,
     /// There is one, agreed or not.
     pub connected: bool,
@@ -18,15 +19,15 @@ pub struct Present {
 }
 
 impl Present {
-    /// Whether a connection is taken on which the peer has said that it has last used this one.
+    /// Whether to take a connection on which the peer said that it last used connection `said`.
     fn takes(self, said: u32) -> bool {
-        // It has used the connection that we believe in, and calls again: that one is lost.
+        // The peer has used the connection that we believe in, and calls again: that connection is lost.
         !self.connected || self.live && said >= self.generation
     }
 }
 
-/// The number of the connection to a peer that its decider takes, if it needs one and one waits whose other side
-/// has said which it has last used.
+/// The number of the connection to a peer that its decider takes: if it needs one, and one waits whose other
+/// side has said which it last used.
 pub fn choose<S>(candidates: &Candidates<S>, peer: u32, present: Present) -> Option<u32> {
     let takes = |said: Option<u32>| said.is_some_and(|said| present.takes(said));
     let ready = candidates.numbers(|one| one.waits_for(peer) && takes(one.call.generation));

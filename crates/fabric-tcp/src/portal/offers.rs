@@ -11,19 +11,19 @@
 //!   End{number}                   ──────────►    the grant was revoked: the offer is void
 //! ```
 //!
-//! A request costs a round trip, in which the connection would carry nothing. At most [`AHEAD`] bytes of one peer are on
-//! offer at a time, so the memory for offers is bounded; a `Get` ends an offer on both sides.
+//! A request costs a round trip in which the connection would be idle. At most [`AHEAD`] bytes of one peer
+//! are on offer at a time, which bounds what is kept for it; a `Get` ends an offer on both sides.
 
 use weft_fabric::{Region, Token};
 
 use crate::outgoing::{Bulk, Outgoing};
 use crate::wire::{Ask, ChunkHead, FrameKind, Malformed, Offer, TransferKind};
 
-/// Most bytes on offer to one peer: what is sent in one go on a short path, where the send buffer holds no more.
-/// A longer portal is not offered in part: pulling the rest costs more than it saves.
+/// Most bytes on offer to one peer: as many as are sent in one go on a short path, where the send buffer holds
+/// no more. A longer portal is not offered in part: pulling the rest costs more than it saves.
 pub const AHEAD: usize = 512 << 10;
 
-/// Bytes of ours that a peer has not answered with a get.
+/// An offer of ours that a peer has not answered with a get.
 #[derive(Clone, Copy, Debug)]
 struct Ours {
     token: u64,
@@ -31,25 +31,25 @@ struct Ours {
     length: usize,
 }
 
-/// Bytes that a peer sends, or has sent, of its own accord.
+/// An offer of a peer, whose bytes it sends, or has sent, unasked.
 #[derive(Debug)]
 struct Theirs {
     offer: Offer,
     /// The get that has taken it.
     taker: Option<u32>,
-    /// The look has ended once so that it could be taken.
+    /// Whether the look has ended once so that the offer could be taken.
     seen: bool,
     received: usize,
-    /// What came before it was taken, and from where on.
+    /// Bytes that came before it was taken, each with its offset.
     kept: Vec<(usize, Box<[u8]>)>,
 }
 
-/// What is on offer between this rank and one peer.
+/// The grants on offer between this rank and one peer.
 #[derive(Default)]
 pub struct Offers {
     ours: Vec<Ours>,
     theirs: Vec<Theirs>,
-    /// The number of our last offer; none is 0.
+    /// The number of our last offer; 0 is not used.
     last: u32,
 }
 
@@ -60,20 +60,20 @@ pub enum Destination {
     Nowhere,
     /// They are kept until the offer is taken.
     Kept,
-    /// To the memory of the get with this number, from this offset on.
+    /// To the memory of the get with this number, from this offset.
     Of(u32, usize),
 }
 
-/// What had come of an offer when it was taken.
+/// The part of an offer that had arrived when it was taken.
 pub struct Taken {
-    /// Bytes, and from where on.
+    /// Bytes, each with its offset.
     pub kept: Vec<(usize, Box<[u8]>)>,
-    /// Bytes in all.
+    /// The number of bytes that had arrived.
     pub received: usize,
 }
 
 impl Offers {
-    /// Puts a grant of ours on offer. False: it is too long beside what is on offer already.
+    /// Puts a grant of ours on offer. False: it is too long, given what is on offer already.
     pub fn make(&mut self, out: &mut Outgoing, token: Token, region: Region) -> bool {
         let open: usize = self.ours.iter().map(|one| one.length).sum();
         let length = region.len();
@@ -111,20 +111,20 @@ impl Offers {
         if ask.offer == ours.number {
             return true;
         }
-        // It wants something else, and our memory back when it has that.
+        // It asks for something else; our memory is free once it has that.
         let is_it = |bulk: &Bulk| (bulk.kind, bulk.transfer) == (TransferKind::Offer, ours.number);
         out.cancel(is_it);
         out.detach(TransferKind::Offer, ours.number);
         false
     }
 
-    /// A grant is revoked: its offers, which the peer is to be told of.
+    /// Revokes a grant; returns its offers, whose end the peer must be told.
     pub fn revoke(&mut self, token: Token) -> impl Iterator<Item = u32> + '_ {
         let gone = self.ours.extract_if(.., move |one| one.token == token.0);
         gone.map(|one| one.number)
     }
 
-    /// The peer offers.
+    /// Takes an offer of the peer.
     ///
     /// # Errors
     /// The number is known, or it has more on offer than [`AHEAD`].
@@ -132,7 +132,7 @@ impl Offers {
         let open = self.theirs.iter().filter(|one| one.taker.is_none());
         let open: u64 = open.map(|one| one.offer.length).sum();
         let known = self.position(offer.number).is_some();
-        // Nothing is never offered: there could be any number of such offers.
+        // An offer of no bytes is malformed: there could be any number of them.
         if known || offer.length == 0 || offer.length > AHEAD as u64 - open {
             return Err(Malformed);
         }
@@ -151,7 +151,8 @@ impl Offers {
         self.theirs.iter().position(is_it)
     }
 
-    /// Whether the look is to end before a chunk of this offer, so that whoever was told of it can take it: once.
+    /// Whether the look is to end before a chunk of this offer, once, so that the layer above, which was told
+    /// of the offer, can take it.
     pub fn waits_for_taker(&mut self, number: u32) -> bool {
         let Some(index) = self.position(number) else {
             return false;
@@ -163,7 +164,7 @@ impl Offers {
     /// Where the bytes of an offered chunk go.
     ///
     /// # Errors
-    /// They are not within the offer.
+    /// The bytes are not within the offer.
     pub fn destination(&self, head: ChunkHead, length: usize) -> Result<Destination, Malformed> {
         let Some(index) = self.position(head.transfer) else {
             return Ok(Destination::Nowhere);
@@ -182,8 +183,8 @@ impl Offers {
         })
     }
 
-    /// An offered chunk has arrived whole; `kept`: what of it went to no memory of an asker. Answers the get that
-    /// has taken the offer, with those bytes, which are for it.
+    /// An offered chunk has arrived whole; `kept` are its bytes that went to no memory of an asker. Returns the
+    /// get that has taken the offer, and its bytes among those.
     pub fn landed(
         &mut self,
         head: ChunkHead,
@@ -203,8 +204,8 @@ impl Offers {
         Some((taker, kept))
     }
 
-    /// The number under which a grant that is to be read as a whole is on offer. An offer of which something
-    /// else is wanted is void.
+    /// The number of the offer of a grant that is to be read as a whole. An offer of which another part is
+    /// wanted is void.
     pub fn find(&mut self, token: Token, (offset, length): (u64, u64)) -> Option<u32> {
         let is_it = |one: &Theirs| one.offer.token == token.0 && one.taker.is_none();
         let index = self.theirs.iter().position(is_it)?;
@@ -216,7 +217,7 @@ impl Offers {
         None
     }
 
-    /// A get takes an offer, and has what came already.
+    /// A get takes an offer, and what of it has arrived.
     pub fn take(&mut self, number: u32, taker: u32) -> Option<Taken> {
         let index = self.position(number)?;
         let one = &mut self.theirs[index];
@@ -231,7 +232,7 @@ impl Offers {
         Some(taken)
     }
 
-    /// A get has ended: the offers that it had taken are void. Their numbers.
+    /// A get has ended: the offers that it had taken are void. Returns their numbers.
     pub fn drop_taken(&mut self, taker: u32) -> impl Iterator<Item = u32> + '_ {
         let gone = self
             .theirs
@@ -239,7 +240,7 @@ impl Offers {
         gone.map(|one| one.offer.number)
     }
 
-    /// The peer takes an offer back. Answers the get that had taken it.
+    /// The peer takes an offer back. Returns the get that had taken it.
     pub fn withdrawn(&mut self, number: u32) -> Option<u32> {
         let index = self.position(number)?;
         self.theirs.swap_remove(index).taker
@@ -247,7 +248,7 @@ impl Offers {
 }
 
 impl Theirs {
-    /// All of it has come.
+    /// Whether all of it has arrived.
     fn is_over(&self) -> bool {
         self.received as u64 >= self.offer.length
     }
@@ -274,7 +275,7 @@ mod tests {
         let rest = AHEAD - AHEAD / 2;
         assert_eq!(offers.offered(offer(2, rest + 1)), Err(Malformed), "more");
         assert_eq!(offers.offered(offer(2, rest)), Ok(()));
-        // A get ends an offer: what it takes, and what it does not.
+        // A get ends an offer: both one that it takes and one that it does not.
         let (half, rest) = (AHEAD as u64 / 2, rest as u64);
         assert_eq!(offers.find(Token(1), (0, half)), Some(1));
         assert_eq!(offers.find(Token(2), (1, 5)), None);

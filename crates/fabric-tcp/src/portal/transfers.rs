@@ -6,9 +6,9 @@
 //!   put of the peer   announced ─► chunks ─► End to the peer
 //! ```
 //!
-//! Transfers under way survive a broken connection. They end with the peer ([`Transfers::abandon`]), with the grant
-//! ([`Transfers::withdraw`]), or by the owner's message ([`Transfers::ended`]). Gets of the peer are only
-//! [bulk](crate::outgoing::Bulk) of the outgoing queue.
+//! What is under way survives a broken connection. It ends with the peer ([`Transfers::abandon`]), with the grant
+//! ([`Transfers::withdraw`]), or when the owner of the memory says so ([`Transfers::ended`]). Gets of the peer
+//! are [bulk](crate::outgoing::Bulk) of the outgoing queue and nothing else.
 
 use std::collections::HashMap;
 
@@ -31,9 +31,9 @@ pub struct Asking {
     pub token: Token,
     /// From its start, in bytes.
     pub offset: u64,
-    /// Memory to write to, or to read; all of it.
+    /// The whole memory to write to, or to read.
     pub region: Region,
-    /// What is told when it has ended.
+    /// The report when it has ended.
     pub operation: Operation,
     /// Whether it is a put.
     pub put: bool,
@@ -68,7 +68,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// Whether something of ours waits for the peer.
+    /// Whether a transfer of ours waits for the peer.
     pub fn is_waiting(&self) -> bool {
         !self.gets.is_empty() || !self.puts.is_empty()
     }
@@ -84,8 +84,8 @@ impl Transfers {
         self.gets.len() + self.puts.len() < TRANSFERS && out.has_room(Ask::BYTES)
     }
 
-    /// Asks the peer; the caller has looked for [room](Self::has_room). [`Posted::Done`] if what an offer has
-    /// brought is all that was wanted.
+    /// Asks the peer; the caller has checked for [room](Self::has_room). [`Posted::Done`] if an offer has
+    /// already brought everything that is wanted.
     pub fn ask(&mut self, out: &mut Outgoing, asking: Asking) -> Posted {
         let (transfer, length) = (self.number(), asking.region.len() as u64);
         let offer = match asking.put {
@@ -108,7 +108,7 @@ impl Transfers {
         if asking.put {
             self.puts.insert(transfer, asked);
             out.post(FrameKind::Put, &[&ask.emit()]);
-            // Both go at once: the request is in the ring, which is sent before bulk.
+            // Both are sent at once: the request is in the ring, which goes before bulk.
             out.push_bulk(Bulk {
                 transfer,
                 kind: TransferKind::Put,
@@ -129,7 +129,7 @@ impl Transfers {
         }
     }
 
-    /// A number for a transfer of ours.
+    /// A new number for a transfer of ours.
     fn number(&mut self) -> u32 {
         loop {
             self.last = self.last.wrapping_add(1);
@@ -140,7 +140,7 @@ impl Transfers {
         }
     }
 
-    /// A get has taken an offer: what came already goes to its memory. True: that was all it wants.
+    /// A get has taken an offer: what has arrived goes to its memory. True: that was everything.
     fn take_offer(&mut self, number: u32, taker: u32) -> bool {
         let Some(taken) = self.offers.take(number, taker) else {
             return false;
@@ -155,10 +155,10 @@ impl Transfers {
         asked.received >= asked.region.len()
     }
 
-    /// The peer asks for bytes, or announces them; `opened` is what its request names.
+    /// The peer asks for bytes, or announces them; `opened` is the memory that its request names.
     ///
     /// # Errors
-    /// It has too many under way.
+    /// It has too many transfers under way.
     pub fn serve(
         &mut self,
         out: &mut Outgoing,
@@ -224,23 +224,24 @@ impl Transfers {
         self.offers.make(out, token, region)
     }
 
-    /// The peer offers.
+    /// Takes an offer of the peer.
     ///
     /// # Errors
-    /// What it has on offer is not what it may have.
+    /// The offer is not permitted.
     pub fn offered(&mut self, offer: Offer) -> std::result::Result<(), Malformed> {
         self.offers.offered(offer)
     }
 
-    /// Whether the look is to end before this chunk, so that whoever was told of the offer can take it.
+    /// Whether the look is to end before this chunk, so that the layer above, which was told of the offer,
+    /// can take it.
     pub fn waits_for_taker(&mut self, head: ChunkHead) -> bool {
         head.kind == TransferKind::Offer && self.offers.waits_for_taker(head.transfer)
     }
 
-    /// Where the bytes of a chunk go. Nowhere, if the transfer has ended here.
+    /// Where the bytes of a chunk go: nowhere, if the transfer has ended here.
     ///
     /// # Errors
-    /// They are not within what was asked, announced or offered.
+    /// The bytes are not within what was asked, announced or offered.
     pub fn target(
         &mut self,
         head: ChunkHead,
@@ -306,7 +307,7 @@ impl Transfers {
         }
     }
 
-    /// An offered chunk has arrived whole; `kept`: what of it went to no memory of an asker.
+    /// An offered chunk has arrived whole; `kept` are its bytes that went to no memory of an asker.
     fn offered_landed(
         &mut self,
         head: ChunkHead,
@@ -335,10 +336,10 @@ impl Transfers {
         }
     }
 
-    /// The owner says how a transfer of ours has ended, or takes an offer back.
+    /// Handles the owner's word on how a transfer of ours has ended, or that it takes an offer back.
     ///
     /// # Errors
-    /// A get does not end like that.
+    /// A get cannot end like that.
     pub fn ended<S: Stream>(
         &mut self,
         from: Peer,
@@ -393,8 +394,8 @@ impl Transfers {
         }
     }
 
-    /// A grant ends: nothing is read or written by it after this, and the peer is told of what it ends. True if
-    /// there is something to tell.
+    /// Ends a grant: nothing is read or written by it after this, and the peer is told which transfers end.
+    /// True if there is something to tell.
     pub fn withdraw<S: Stream>(
         &mut self,
         token: Token,
@@ -418,7 +419,7 @@ impl Transfers {
             }
         }
         ends.extend(puts.iter().map(|transfer| (*transfer, TransferKind::Put)));
-        // Also what was sent to its end, and perhaps is to be sent again.
+        // This includes what was sent completely and may have to be resent.
         out.detach_token(token);
         for (transfer, kind) in &ends {
             end(out, *transfer, *kind, Outcome::NotGranted);
@@ -426,7 +427,7 @@ impl Transfers {
         !ends.is_empty()
     }
 
-    /// The peer is gone: everything ends, and those of our operations that had not ended are answered.
+    /// The peer is gone: everything ends. Returns our operations that had not ended.
     pub fn abandon(&mut self) -> impl Iterator<Item = Operation> + use<> {
         let gone = std::mem::take(self);
         let asked = gone.gets.into_values().chain(gone.puts.into_values());
@@ -435,7 +436,7 @@ impl Transfers {
 }
 
 impl Asked {
-    /// Bytes that came for it, from `offset` of its memory on.
+    /// Writes bytes that arrived into its memory, at `offset`.
     fn write(&self, offset: usize, bytes: &[u8]) {
         if let Some(part) = self.region.part(offset, bytes.len()) {
             part.copy_from_slice(bytes);

@@ -17,50 +17,50 @@
 //!   Unconnected, broke: Lost  or  unreachable: Lost  ─► the session itself ends: see `peers`
 //! ```
 //!
-//! The rank that decides for the pair (the lower one) *selects* a connection and waits until the other one confirms it;
-//! the other one *resumes* with it at once. While there is no connection, and while one is selected, the
-//! [connector](crate::connect) decides whether to dial.
+//! The rank that decides for the pair (the lower one) *selects* a connection and waits until the other one
+//! confirms it; the other one *resumes* with it at once. While there is no connection, or one is only selected,
+//! the [connector](crate::connect) decides whether to dial.
 //!
-//! A goodbye says that the peer may end from now on. The peer goes on all the same, and a message of its own accord
-//! revokes the goodbye. A connection that breaks after it says nothing yet: the peer may have ended, or may call again. A
-//! rank that has something for it calls and finds out.
+//! A goodbye says that the peer may end from now on. The peer goes on until then, and any frame that it sends
+//! of its own accord takes the goodbye back. If the connection breaks after a goodbye, that says nothing yet:
+//! the peer may have ended, or may call again. A rank that has something for the peer calls it and finds out.
 
 use crate::link::Link;
 
 /// The connection with a peer, and what is known of the peer if there is none.
 pub enum Life<S> {
-    /// There is none: not yet, or it has broken.
+    /// There is no connection: not yet, or it has broken.
     Unconnected,
-    /// This rank has chosen it; the other side has not answered.
+    /// This rank has selected it; the other side has not answered.
     Selected(Box<Link<S>>),
     /// Both sides have agreed on it.
     Live(Box<Link<S>>),
     /// It has ended after the peer's goodbye, when nothing was under way: the peer may have ended, or call again.
     Away,
-    /// The peer has ended after its goodbye. What was taken for it is given up, and it is not let in again.
+    /// The peer has ended after its goodbye. What was taken for it is dropped, and it is not let in again.
     Left,
 }
 
-/// What is known of a peer whose connection has broken, or who cannot be reached.
+/// The knowledge about a peer whose connection has broken, or which cannot be reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// It has said goodbye, and nothing since.
     pub goodbye_received: bool,
-    /// Nothing is under way to it.
+    /// Nothing is under way to the peer.
     pub at_rest: bool,
     /// Its host has answered nothing for the set time: there is no patience left.
     pub silent: bool,
 }
 
-/// What follows when a connection has broken.
+/// The action when a connection has broken.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broke {
-    /// The peer has left before: nothing.
+    /// Nothing: the peer has left before.
     Over,
     /// The peer has left: its session is to be [emptied](super::Session::leave).
     Left,
-    /// If the peer goes on, it calls; if this rank does, a post calls.
+    /// Nothing now: a peer that goes on calls, and a post of this rank calls.
     Away,
     /// The peer is lost.
     Lost,
@@ -68,7 +68,7 @@ pub enum Broke {
     Redial,
 }
 
-/// What follows when a peer cannot be reached.
+/// The action when a peer cannot be reached.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreachable {
@@ -84,7 +84,7 @@ pub enum Unreachable {
 pub enum Confirmed {
     /// Both sides have agreed from now on.
     Now,
-    /// None was selected.
+    /// No connection was selected.
     Unexpected,
 }
 
@@ -113,7 +113,7 @@ impl<S> Life<S> {
         matches!(self, Self::Live(_))
     }
 
-    /// The peer is there, or is being called: it takes messages.
+    /// The peer is there, or is being called: messages for it are taken.
     #[inline]
     pub fn is_present(&self) -> bool {
         !matches!(self, Self::Away | Self::Left)
@@ -124,12 +124,12 @@ impl<S> Life<S> {
         matches!(self, Self::Left)
     }
 
-    /// This rank chooses a connection, and tells the other side.
+    /// This rank selects a connection, and tells the other side.
     pub fn select(&mut self, link: Box<Link<S>>) {
         *self = Self::Selected(link);
     }
 
-    /// The other side has chosen a connection: this rank goes on with it.
+    /// The other side has selected a connection: this rank goes on with it.
     pub fn resume(&mut self, link: Box<Link<S>>) {
         *self = Self::Live(link);
     }
@@ -148,7 +148,7 @@ impl<S> Life<S> {
         }
     }
 
-    /// Lets go of the connection; the next one sends again what it carried.
+    /// Lets go of the connection; the next one resends what it carried.
     pub fn disconnect(&mut self) {
         if self.link().is_some() {
             *self = Self::Unconnected;
@@ -170,7 +170,7 @@ impl<S> Life<S> {
         }
     }
 
-    /// Nobody can be reached where the peer was.
+    /// Nobody can be reached at the peer's address.
     pub fn unreachable(&mut self, goodbye_received: bool) -> Unreachable {
         match goodbye_received {
             true => self.end(Unreachable::Left),

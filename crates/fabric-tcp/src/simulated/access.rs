@@ -1,4 +1,4 @@
-//! Access: what a transfer asks for, of which grant; mostly what the grant permits.
+//! Access: what a transfer asks for, by which grant; mostly what the grant permits.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -6,10 +6,10 @@ use weft_fabric::Token;
 
 use super::model::{Grant, LONGEST};
 
-/// Of no grant.
+/// A token of no grant.
 const BOGUS: Token = Token(1 << 63 | 77 << 32 | 5);
 
-/// What a transfer asks for.
+/// The request of a transfer.
 pub struct Access {
     pub asker: usize,
     pub owner: usize,
@@ -24,8 +24,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Of the grant that was announced to whoever asks, or of one of all, rather a late one, or of none; not of one on
-    /// offer of which nobody knows, since it was not announced yet.
+    /// An access by the grant that was announced to the asker, by one of all grants, mostly a late one, or by none;
+    /// not by an offered grant that nobody knows, since it was not announced yet.
     pub fn draw(
         random: &mut StdRng,
         (asker, ranks): (usize, usize),
@@ -51,7 +51,7 @@ impl Access {
         Some(bogus.turned_to(random, (number, &grants[number]), announced.is_some()))
     }
 
-    /// Of no grant.
+    /// An access by no grant.
     pub fn draw_bogus(random: &mut StdRng, (asker, ranks): (usize, usize)) -> Self {
         Self {
             asker,
@@ -65,7 +65,8 @@ impl Access {
         }
     }
 
-    /// Of this grant instead: a part of its memory, now and then what it does not permit. Of an announced one mostly all.
+    /// The same access by this grant: a part of its memory, now and then what it does not permit. Of an
+    /// announced grant mostly all.
     fn turned_to(
         self,
         random: &mut StdRng,
@@ -74,7 +75,7 @@ impl Access {
     ) -> Self {
         let put = grant.rights.writes() != (random.random_range(0..20) == 0);
         let size = grant.memory.region().len();
-        // Puts do not overlap: each byte shows who wrote it.
+        // Puts do not overlap: each byte shows its writer.
         let next = grant.next.min(size);
         let left = if put { size - next } else { size };
         let mut length = match random.random_range(0..if announced { 6 } else { 3 }) {

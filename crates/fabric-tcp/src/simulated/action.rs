@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Send,
@@ -21,7 +21,7 @@ pub enum Action {
     Look,
 }
 
-/// How often each happens, of what kind a play is: of all services, of portals.
+/// The weight of each action in both kinds of play: of all services, of portals.
 const KINDS: [[(Action, u32); 13]; 2] = {
     use Action::{
         Cut, Farewell, Flood, Grant, Jump, Look, Offer, Pass, Revoke, Send, Signal, Stall, Transfer,
@@ -64,12 +64,12 @@ const KINDS: [[(Action, u32); 13]; 2] = {
 pub struct Weights([(Action, u32); 13]);
 
 impl Weights {
-    /// Those of one kind.
+    /// The weights of one kind of play.
     pub fn draw(random: &mut StdRng) -> Self {
         Self(KINDS[random.random_range(0..KINDS.len())])
     }
 
-    /// What a step does.
+    /// The action of a step.
     pub fn draw_action(&self, random: &mut StdRng) -> Action {
         let sum: u32 = self.0.iter().map(|(_, weight)| weight).sum();
         let mut draw = random.random_range(0..sum);

@@ -10,18 +10,18 @@ pub enum Route {
     To(usize, usize),
     /// To a host on which nobody listens.
     Refused,
-    /// Likewise, and the system knows it at once, as it may on one host.
+    /// Likewise, and the system reports it at once, as it may on one host.
     RefusedAtOnce,
-    /// Nobody ever answers.
+    /// There is never an answer.
     Hole,
-    /// The system knows at once that there is no way.
+    /// The system reports at once that there is no route.
     Nowhere,
 }
 
-/// What the network is like, as a seed says.
+/// The properties of the network, drawn from a seed.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// Nanoseconds from one host to the other, and up to so many more.
+    /// Nanoseconds from one host to the other, and the most that chance adds.
     pub latency: u64,
     pub jitter: u64,
     /// Picoseconds that each byte takes.
@@ -30,7 +30,7 @@ pub struct Conditions {
     pub buffer: usize,
     /// Longest piece in which bytes travel.
     pub piece: usize,
-    /// Connections that will be cut at a byte, out of a thousand, and how many at most.
+    /// How many connections of a thousand will be cut at a byte, and the most cuts.
     pub doomed: u32,
     pub cuts: u32,
 }

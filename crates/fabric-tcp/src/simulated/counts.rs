@@ -1,5 +1,5 @@
-//! Counts: what members of a play count of their traffic at moments of their own, and whether that proves that nothing comes
-//! any more. The model is the reference: after a proof nobody may hear of anything, until somebody does something.
+//! Counts: the members' counts of their traffic, each at its own time, and whether they prove that nothing more will arrive.
+//! The model is the reference: after a proof nothing may be reported to anybody, until a member acts.
 
 use weft_fabric::traffic::{self, Traffic};
 use weft_fabric::{LinkTraffic, Peer};
@@ -7,11 +7,11 @@ use weft_fabric::{LinkTraffic, Peer};
 /// Counts of a play.
 #[derive(Default, Debug)]
 pub struct Counts {
-    /// What each has counted when a look found nothing, unless it has done or found something since.
+    /// Each member's count when a look found nothing, unless it has acted or found something since.
     counted: Vec<Option<Traffic>>,
-    /// It was proven that nothing comes, and nobody has done anything since.
+    /// It was proven that nothing more will arrive, and nobody has acted since.
     proven: bool,
-    /// How often.
+    /// How often that was proven.
     pub proofs: usize,
 }
 
@@ -23,19 +23,20 @@ impl Counts {
         }
     }
 
-    /// A rank does something of its own accord.
+    /// A rank acts of its own accord.
     pub fn act(&mut self, rank: usize) {
         self.counted[rank] = None;
         self.proven = false;
     }
 
-    /// A look of a rank has found so much, and handed out so many things. False: it was proven that nothing comes.
+    /// A look of a rank has found `found`, and handed out `heard` things. False: it was proven that nothing
+    /// would arrive.
     pub fn look(&mut self, rank: usize, found: usize, heard: usize, traffic: Traffic) -> bool {
         self.counted[rank] = (found == 0).then_some(traffic);
         heard == 0 || !self.proven
     }
 
-    /// Whether the counts of those who live prove that nothing comes any more.
+    /// Whether the counts of living members prove that nothing more will arrive.
     pub fn prove(&mut self, lives: impl Fn(usize) -> bool) -> bool {
         let living = (0..self.counted.len()).filter(|rank| lives(*rank));
         let counted: Option<Vec<&Traffic>> = living

@@ -1,5 +1,5 @@
-//! Crowds: many who call one rank at the same time. Members all of them, members among intruders, and when no
-//! descriptor is left. In virtual time, where a bound means something.
+//! Crowds: many callers of one rank at the same time: members only, members among intruders, and without free
+//! descriptors. The tests run in virtual time, where bounds are meaningful.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ impl Crowd {
         let mut listeners = vec![0; ranks + intruders];
         listeners[0] = 1;
         let mut world = World::new(seed, &listeners);
-        // The path is another matter: a network of one place, nothing is cut.
+        // The path is not tested here: all hosts are near, nothing is cut.
         (world.conditions.latency, world.conditions.jitter) = (50_000, 20_000);
         (world.conditions.doomed, world.conditions.cuts) = (0, 0);
         let at = SocketAddr::from(([10, 0, 0, 1], 1000));
@@ -90,7 +90,7 @@ impl Crowd {
         locked(&self.world).now()
     }
 
-    /// So many intruders connect, host by host, say these bytes and stay.
+    /// `count` intruders connect, host by host, say these bytes and stay.
     fn intruders_connect(&mut self, count: usize, say: &[u8]) {
         let first = self.ranks.len();
         for _ in 0..count {
@@ -126,7 +126,7 @@ impl Crowd {
         }
     }
 
-    /// Lets a millisecond pass, in which rank 0 looks so often and the others once.
+    /// Lets a millisecond pass, in which rank 0 looks `looks` times and the others once.
     fn pass(&mut self, looks: usize, others: bool) {
         locked(&self.world).pass(Duration::from_millis(1));
         for _ in 0..looks {
@@ -138,9 +138,9 @@ impl Crowd {
     }
 }
 
-/// 10,000 intruders a second, who stay and say nothing, or a part of a first message. Members that look every
-/// 6 ms, as those do that have something else to do, are heard within a second. Rank 0 looks 2,000 times a
-/// second, and takes few at a time.
+/// 10,000 intruders arrive a second, stay, and send nothing or a part of a first message. Members that look
+/// every 6 ms, as those do that have something else to do, are heard within a second. Rank 0 looks 2,000
+/// times a second, and takes few at a time.
 #[test]
 fn members_get_in_past_ten_thousand_intruders_a_second() {
     let mut worst = 0;
@@ -152,7 +152,7 @@ fn members_get_in_past_ten_thousand_intruders_a_second() {
             let mut called = HashMap::new();
             for step in 0..600usize {
                 crowd.intruders_connect(10, say);
-                // They call when there are as many intruders as there may be.
+                // The members call when the limit of intruders is reached.
                 if step >= 100 && step % 10 == 0 && called.len() < MEMBERS {
                     let rank = called.len() + 1;
                     crowd.call(rank);
@@ -189,8 +189,8 @@ fn members_do_not_push_each_other_out() {
     assert_eq!((crowd.heard.len(), away), (MEMBERS, 0));
 }
 
-/// While no descriptor is left, a rank does not ask for one all the time, and can sleep; intruders that have one
-/// lose it first. When there are some again, members get in.
+/// While no descriptor is left, a rank does not keep asking for one, and can sleep; intruders that hold one lose
+/// it first. When descriptors are free again, members get in.
 #[test]
 fn without_descriptors_a_rank_rests() {
     let mut crowd = Crowd::new(1, 2, 1);
@@ -206,7 +206,7 @@ fn without_descriptors_a_rank_rests() {
     assert_eq!(refusals.of(Refusal::Crowded), 20, "{refusals}");
     let mut world = locked(&crowd.world);
     let asked = world.accepts - before;
-    // One for each intruder that went, then every 100 ms.
+    // Once for each intruder that went, then every 100 ms.
     assert!(asked <= 20 + 11, "asked {asked} times within 1000 ms");
     assert_eq!(world.ready(0), [], "somebody who sleeps is woken");
     world.exhausted = false;
@@ -217,7 +217,7 @@ fn without_descriptors_a_rank_rests() {
     assert_eq!(crowd.heard.len(), 1);
 }
 
-/// A rank that computes has tried nothing meanwhile: it does not give a peer up because of that time.
+/// A rank that computes has tried nothing in that time, which does not count against a peer.
 #[test]
 fn who_did_not_look_has_not_lost_patience() {
     let mut crowd = Crowd::new(1, 2, 0);
@@ -235,7 +235,7 @@ fn who_did_not_look_has_not_lost_patience() {
 }
 
 /// A peer that was reached, and computes for longer than patience lasts before it confirms the connection, is not lost when that
-/// connection breaks: it is waited for as long as after any other break.
+/// connection breaks: the rank waits for it as long as after any other break.
 #[test]
 fn a_connection_that_breaks_before_it_is_confirmed_leaves_time_for_another() {
     let mut crowd = Crowd::new(1, 2, 0);
@@ -265,14 +265,14 @@ fn a_connection_that_breaks_before_it_is_confirmed_leaves_time_for_another() {
     }
     assert!(chosen(&crowd), "the connection was given up");
     cut(&crowd);
-    // Rank 0 hears of it before rank 1 looks again. Panics if a loss is told.
+    // Rank 0 learns of it before rank 1 looks again. Panics if a loss is reported.
     for step in 0..10_000 {
         crowd.pass(1, step > 5_000);
     }
     assert!(!crowd.ranks[0].connector().is_unsettled());
 }
 
-/// Whoever needs a peer that refuses at once is told so in the answer.
+/// A rank that posts to a peer that refuses at once gets the refusal as the result.
 #[test]
 fn a_first_dial_that_is_refused_at_once_is_a_lost_peer() {
     let mut crowd = Crowd::new(1, 2, 0);
@@ -285,7 +285,7 @@ fn a_first_dial_that_is_refused_at_once_is_a_lost_peer() {
     );
 }
 
-/// A transfer that is refused in the answer does not end a second time.
+/// A transfer that is refused in the result does not end a second time.
 #[test]
 fn a_get_from_who_has_left_is_refused_once() {
     let mut crowd = Crowd::new(1, 2, 0);
@@ -304,12 +304,12 @@ fn a_get_from_who_has_left_is_refused_once() {
         matches!(asked, Err(FabricError::PeerLost { .. })),
         "{asked:?}"
     );
-    // Panics if there is something to tell.
+    // Panics if anything is reported.
     crowd.pass(1, false);
 }
 
-/// A kernel keeps an acknowledgement back for a while, to send it with something else. Who waits until all that it has sent is
-/// acknowledged does not wait for that, also when nothing else comes.
+/// A kernel delays an acknowledgement, to send it with something else. A rank that waits until all its frames are acknowledged
+/// does not wait for that delay, even if nothing else comes.
 #[test]
 fn what_is_waited_for_is_acknowledged_at_once() {
     for goodbye in [false, true] {
@@ -319,7 +319,7 @@ fn what_is_waited_for_is_acknowledged_at_once() {
         if goodbye {
             crowd.ranks.iter_mut().for_each(Fabric::farewell);
         }
-        // Both are asked, whatever the first one says.
+        // Both are asked, whatever the first one returns.
         while crowd
             .ranks
             .iter_mut()

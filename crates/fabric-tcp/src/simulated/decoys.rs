@@ -1,10 +1,10 @@
-//! Decoys: addresses that do not work cost little, in virtual time, where a bound means something.
+//! Decoys: addresses that do not work cost little, in virtual time, where bounds are meaningful.
 
 use super::locked;
 use super::play::Play;
 
-/// Beside addresses of nobody, of a black hole, of another rank and without a way, the first message arrives
-/// within 200 ms, several round trips of at most 8 ms included.
+/// Despite addresses of nobody, of a black hole, of another rank and without a route, the first message
+/// arrives within 200 ms, several round trips of at most 8 ms included.
 #[test]
 fn decoys_cost_at_most_200_ms() {
     const LIMIT: u64 = 200_000_000;
@@ -13,7 +13,7 @@ fn decoys_cost_at_most_200_ms() {
         let mut play = Play::new(seed, false);
         {
             let mut world = locked(play.world());
-            // What breaks is another matter.
+            // Breaks are not tested here.
             (world.conditions.doomed, world.conditions.cuts) = (0, 0);
         }
         let posted = play.job().post(0, 1, Some(8)).expect("the peer is there");

@@ -1,4 +1,4 @@
-//! Exploration: many plays, one for each seed; a failure is shown with as few steps as it takes.
+//! Exploration: many plays, one for each seed; a failure is shown with as few steps as possible.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -12,7 +12,7 @@ fn steps_of(seed: u64) -> usize {
     StdRng::seed_from_u64(!seed).random_range(5..most)
 }
 
-/// Plays one seed: what is wrong, with what happened if that was asked for.
+/// Plays one seed; returns what is wrong, and what happened if that was asked for.
 fn one(
     seed: u64,
     steps: usize,
@@ -32,7 +32,7 @@ fn one(
     Err((wrong, trace.unwrap_or_default()))
 }
 
-/// Shows a failure with as few steps as it takes.
+/// Shows a failure with as few steps as possible.
 fn fail(seed: u64, steps: usize) -> ! {
     let wrong = |steps: &usize| one(seed, *steps, false, &mut Tally::default()).is_err();
     let mut tried = (0..40)

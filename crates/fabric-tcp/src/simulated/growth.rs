@@ -1,5 +1,5 @@
 //! Growth: members that are started later, one after the other under the same number. Whatever the network does, what
-//! is meant for one process reaches no other, and who has a number is told before anything of it arrives.
+//! is sent to one process reaches no other, and a new owner of a number is reported before anything from it arrives.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -26,12 +26,12 @@ const ROOM: u32 = 2;
 const LATER: u32 = 12;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the launcher knows.
+/// The knowledge of the launcher.
 #[derive(Default)]
 struct Known {
     version: u32,
     members: HashMap<u32, (u32, Card)>,
-    /// The processes that were killed, and told of.
+    /// The killed processes that the launcher reports.
     lost: HashSet<(u32, u32)>,
 }
 
@@ -63,7 +63,7 @@ impl Directory for Launcher {
     }
 }
 
-/// A process: its endpoint, and what it was told.
+/// A process: its endpoint, and what was reported to it.
 struct Member {
     number: u32,
     incarnation: u32,
@@ -71,10 +71,10 @@ struct Member {
     told: Told,
 }
 
-/// What a process was told, checked as it comes.
+/// The reports to a process, checked when they arrive.
 struct Told {
     me: (u32, u32),
-    /// Which process has a number, as it was told.
+    /// Which process has a number, as reported to this process.
     incarnations: HashMap<Peer, u32>,
     /// The last message of each process.
     last: HashMap<(Peer, u32), u32>,
@@ -201,7 +201,8 @@ impl Play {
         });
     }
 
-    /// Starts the next process under a number that nobody has; its port is sometimes that of the one before.
+    /// Starts the next process under a number that nobody has; it sometimes has the port of the process
+    /// before.
     fn start_later(&mut self, number: u32) {
         self.started += 1;
         let node = (FIRST + self.started - 1) as usize;
@@ -232,7 +233,7 @@ impl Play {
             }
         }
         member.tcp.die();
-        // The launcher tells of half of those that were killed: others are missed by who has a connection.
+        // The launcher reports half of the killed processes: others are missed by members with a connection.
         if !in_order && self.random.random_range(0..2) == 0 {
             let mut known = self.launcher.0.lock().expect("one thread");
             known.lost.insert(member.told.me);
@@ -249,7 +250,7 @@ impl Play {
             place.copy_from_slice(&word.to_le_bytes());
         }
         let data = vec![1; (*sent as usize + 1) % 3000];
-        // A sender knows of a process what it was told; who is gone is refused.
+        // A sender knows of a process what was reported; messages to a lost process are refused.
         let known = member.told.incarnations.get(&Peer(to.0)).copied();
         if known.unwrap_or(0) != to.1 {
             return;
@@ -296,7 +297,7 @@ impl Play {
         }
     }
 
-    /// What those have sent that are there now arrives at all that are there now.
+    /// Everything that living members have sent arrives at all living members.
     fn settle(&mut self) {
         for _ in 0..3000 {
             self.pass();
@@ -324,7 +325,7 @@ impl Play {
     }
 }
 
-/// A sink that learns from the launcher who has a number when it is told that somebody else has.
+/// A sink that asks the launcher for the new process when it is told that a number has changed hands.
 struct Announced<'a> {
     told: &'a mut Told,
     launcher: &'a Launcher,

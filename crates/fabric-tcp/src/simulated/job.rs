@@ -1,5 +1,5 @@
-//! Job of a play: the members, and beside them the model of what must come of it. Each operation goes to an endpoint and,
-//! if that has taken it, to the model; what it does is the caller's to decide, nothing here is drawn.
+//! Job of a play: the members, and beside them the model of the expected results. Each operation goes to an endpoint and,
+//! if that has taken it, to the model; the caller decides what to do, nothing is drawn here.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use super::model::{Event, Grant, Item, Model, Transfer, Wrong, bytes};
 use super::notices::{Notice, Notices};
 use super::world::World;
 
-/// What a play has come to, beside being right.
+/// The totals of a play that went right.
 #[derive(Default, Debug)]
 pub struct Tally {
     pub items: usize,
@@ -21,15 +21,15 @@ pub struct Tally {
     pub proofs: usize,
 }
 
-/// All members, what they have been asked to do, and what is expected to come of it.
+/// All members, what they were asked to do, and what is expected.
 pub struct Job {
     world: Arc<Mutex<World>>,
     members: Members,
     model: Model,
-    /// Of the last message, signal, grant or transfer: its bytes are of this number.
+    /// The number of the last message, signal, grant or transfer: its bytes are made from it.
     numbers: usize,
     notices: Notices,
-    /// Who has said goodbye and is about to end.
+    /// The ranks that have said goodbye and are about to end.
     leaving: Option<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Job {
         self.members.ranks()
     }
 
-    /// Those that have not ended.
+    /// The ranks that have not ended.
     pub fn living(&self) -> Vec<usize> {
         (0..self.ranks())
             .filter(|rank| self.members.lives(*rank))
@@ -66,7 +66,7 @@ impl Job {
         &self.model.grants
     }
 
-    /// How much has come.
+    /// How many items have arrived.
     pub fn items(&self) -> usize {
         self.model.items
     }
@@ -80,7 +80,7 @@ impl Job {
         }
     }
 
-    /// A message of so many bytes, or a signal. False: there was no room for it.
+    /// Posts a message of this many bytes, or a signal. False: there was no room for it.
     pub fn post(&mut self, from: usize, to: usize, message: Option<usize>) -> Result<bool, String> {
         let Some(endpoint) = self.members.acting(from) else {
             return Ok(false);
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// A rank grants so many bytes of memory.
+    /// A rank grants `length` bytes of memory.
     pub fn grant(
         &mut self,
         owner: usize,
@@ -159,11 +159,11 @@ impl Job {
         self.say()
     }
 
-    /// Sends the notices that are to be sent, as far as there is room.
+    /// Sends the queued notices, as far as there is room.
     pub fn say(&mut self) -> Wrong {
         for (notice, from, to) in self.notices.take_queued() {
             let gone = |rank: usize| self.model.ended.contains(&rank);
-            // Who has said goodbye says nothing after that.
+            // A rank that has said goodbye sends nothing after that.
             if gone(from) || gone(to) || self.leaving == Some(from) || self.model.severed {
                 continue;
             }
@@ -175,7 +175,7 @@ impl Job {
         Ok(())
     }
 
-    /// A rank hears a message; perhaps it says something of a grant.
+    /// A rank receives a message, which may be a notice about a grant.
     fn hear(&mut self, number: usize) {
         match self.notices.came(number) {
             Some(Notice::Done(grant)) if !self.model.grants[grant].revoked => {
@@ -186,7 +186,7 @@ impl Job {
         }
     }
 
-    /// A transfer has ended well: the owner of what was on offer is told.
+    /// A transfer has ended well: the owner of the offer is told.
     fn thank(&mut self, operation: usize) -> Wrong {
         let transfer = &self.model.transfers[operation];
         if let Some(grant) = transfer.grant
@@ -199,12 +199,12 @@ impl Job {
         Ok(())
     }
 
-    /// How many grants were announced, and not taken.
+    /// How many grants were announced and not taken.
     pub fn announced(&self) -> usize {
         self.notices.announced()
     }
 
-    /// Takes one of these: the grant, and to whom it was announced, unless that one has ended.
+    /// Takes one of these: the grant, and the rank it was announced to, unless that rank has ended.
     pub fn take_announced(&mut self, index: usize) -> Option<(usize, usize)> {
         let taken = self.notices.take_announced(index);
         self.members.lives(taken.1).then_some(taken)
@@ -281,7 +281,7 @@ impl Job {
         }
     }
 
-    /// A rank looks: how much it has found.
+    /// A rank looks; returns how much it has found.
     pub fn look(&mut self, rank: usize, budget: usize) -> Result<usize, String> {
         let (found, events) = self.members.look(rank, budget)?;
         for event in events {
@@ -301,7 +301,7 @@ impl Job {
         Ok(found)
     }
 
-    /// Nothing was sent of memory that is not lent any more.
+    /// Nothing was sent from memory that is no longer lent.
     pub fn unpoisoned(&self) -> Wrong {
         match locked(&self.world).poisoned {
             true => Err("memory was sent that is not lent any more".into()),
@@ -309,7 +309,7 @@ impl Job {
         }
     }
 
-    /// Whether the counts of those that live prove that nothing comes any more.
+    /// Whether the counts of those that live prove that nothing more will arrive.
     pub fn prove(&mut self) -> bool {
         let proven = self.members.prove();
         if proven {
@@ -326,7 +326,8 @@ impl Job {
         }
     }
 
-    /// A rank says goodbye and is about to end: to whom it has spoken, unless it has ended already.
+    /// A rank says goodbye and is about to end: returns the peers it has sent to, unless it has ended
+    /// already.
     pub fn begin_leaving(&mut self, rank: usize) -> Option<Vec<usize>> {
         let endpoint = self.members.acting(rank)?;
         let reached = |peer: &usize| endpoint.inspect(*peer).is_some_and(|it| it.generation > 0);
@@ -337,7 +338,8 @@ impl Job {
         Some(spoken)
     }
 
-    /// Whether who is about to end has handed over what it has said. What the peers want from its memory ends with it.
+    /// Whether a rank that is about to end has handed over what it has sent. Peers' transfers from its memory
+    /// end with it.
     pub fn hand_over(&mut self, rank: usize) -> bool {
         self.members.hand_over(rank)
     }
@@ -348,15 +350,15 @@ impl Job {
         shared.is_some_and(|it| it.goodbye_received)
     }
 
-    /// The rank is no more.
+    /// A rank ends.
     pub fn end(&mut self, rank: usize) {
         self.note(|| format!("rank {rank} ends"));
-        // Its memory is gone: nothing moves there.
+        // Its memory is gone: nothing is transferred there.
         self.model.ended.push(rank);
         self.members.end(rank);
     }
 
-    /// All that a rank has said before it left has reached this peer, which was told of no loss.
+    /// All that a rank sent before it left has reached this peer, without the report of a loss.
     pub fn left_in_order(&self, rank: usize, peer: usize) -> Wrong {
         if let Some(expected) = self.model.expected.get(&(rank, peer))
             && let Some(first) = expected.front()
@@ -381,7 +383,7 @@ impl Job {
         locked(&self.world).sever(PATIENCE);
     }
 
-    /// Nothing happens any more: all has come to its end, and the counts say so.
+    /// At rest: everything has ended, and the counts say so.
     pub fn at_rest(&mut self) -> Wrong {
         self.model.at_rest()?;
         match self.prove() {
@@ -393,17 +395,17 @@ impl Job {
         }
     }
 
-    /// Both sides of each pair have come to the same.
+    /// Both sides of each pair agree.
     pub fn agreed(&self) -> Wrong {
         self.members.agreed()
     }
 
-    /// Whether all that live have handed over what they have said.
+    /// Whether all that live have handed over what they sent.
     pub fn are_flushed(&mut self) -> bool {
         self.members.are_flushed()
     }
 
-    /// Adds what it has come to.
+    /// Adds its totals.
     pub fn add_to(&self, tally: &mut Tally) {
         let well = |one: &&Transfer| one.outcome == Some(Ok(()));
         tally.proofs += self.members.counts().proofs;
@@ -412,7 +414,7 @@ impl Job {
         tally.generations += self.members.generations();
     }
 
-    /// What the sides have come to, for the eye.
+    /// Prints the state of both sides.
     pub fn show(&self) {
         for (rank, peer) in self.members.pairs() {
             if let Some(it) = self.members.shared(rank, peer) {

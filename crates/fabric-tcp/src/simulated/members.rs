@@ -1,5 +1,5 @@
-//! Members: the endpoints of a play, with what they count of their traffic. Who does something of its own accord is
-//! counted as acting by the same call that lends its endpoint.
+//! Members: the endpoints of a play, with the counts of their traffic. The call that lends the endpoint of a member
+//! that acts of its own accord also records the act.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::endpoint::Tcp;
 use crate::outgoing::ACKNOWLEDGE;
 use crate::session::Inspection;
 
-/// Longer than all cuts and stalls together, but for those that are for good.
+/// Longer than all cuts and stalls together, except those that are for good.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All endpoints of a play.
@@ -28,7 +28,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// One for each card; the world has as many listeners for each as `listeners` says.
+    /// Starts one member for each card; the world has as many listeners for each as `listeners` says.
     pub fn start(
         world: &Arc<Mutex<World>>,
         cards: &[Card],
@@ -81,19 +81,19 @@ impl Members {
         (0..ranks).flat_map(move |rank| (0..ranks).map(move |peer| (rank, peer)))
     }
 
-    /// The endpoint of one that does something of its own accord, unless it has ended.
+    /// The endpoint of a member that acts of its own accord, unless it has ended.
     pub fn acting(&mut self, rank: usize) -> Option<&mut Tcp<Simulated>> {
         let endpoint = self.endpoints[rank].as_mut()?;
         self.counts.act(rank);
         Some(endpoint)
     }
 
-    /// What happens to the network is as if all had done something.
+    /// A change of the network counts as an act of all members.
     pub fn all_act(&mut self) {
         (0..self.endpoints.len()).for_each(|rank| self.counts.act(rank));
     }
 
-    /// A look of one: how much it has found, and what it was told.
+    /// A look of one member: how much it has found, and what was reported to it.
     pub fn look(&mut self, rank: usize, budget: usize) -> Result<(usize, Vec<Event>), String> {
         let Some(endpoint) = &mut self.endpoints[rank] else {
             return Ok((0, Vec::new()));
@@ -111,18 +111,19 @@ impl Members {
         Ok((found, recorder.events))
     }
 
-    /// Whether the counts of those that live prove that nothing comes any more.
+    /// Whether the counts of those that live prove that nothing more will arrive.
     pub fn prove(&mut self) -> bool {
         let endpoints = &self.endpoints;
         self.counts.prove(|rank| endpoints[rank].is_some())
     }
 
-    /// What was counted, and how often it has proven that.
+    /// The counts, and how often they have proven that.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// One is about to leave and serves its memory no more. Whether all that it has said is handed over.
+    /// A member is about to leave and no longer serves its memory. Returns whether all that it sent is handed
+    /// over.
     pub fn hand_over(&mut self, rank: usize) -> bool {
         self.endpoints[rank].as_mut().is_none_or(|endpoint| {
             endpoint.stop_serving();
@@ -130,12 +131,12 @@ impl Members {
         })
     }
 
-    /// Whether all that live have handed over what they have said.
+    /// Whether all that live have handed over what they sent.
     pub fn are_flushed(&mut self) -> bool {
         self.endpoints.iter_mut().flatten().all(Fabric::is_flushed)
     }
 
-    /// One ends without a word.
+    /// A member ends without a goodbye.
     pub fn end(&mut self, rank: usize) {
         self.counts.act(rank);
         if let Some(endpoint) = self.endpoints[rank].take() {
@@ -143,12 +144,12 @@ impl Members {
         }
     }
 
-    /// What a rank shares with a peer, if it does.
+    /// The state that a rank shares with a peer, if there is any.
     pub fn shared(&self, rank: usize, peer: usize) -> Option<Inspection> {
         self.endpoints[rank].as_ref()?.inspect(peer)
     }
 
-    /// How often connections were made anew, counted at both sides.
+    /// How often connections were replaced, counted at both sides.
     pub fn generations(&self) -> u32 {
         let shared = self
             .pairs()
@@ -156,7 +157,7 @@ impl Members {
         shared.map(|it| it.generation.saturating_sub(1)).sum()
     }
 
-    /// Sides that are at rest agree, and hold nothing that they need not hold.
+    /// Sides that are at rest agree, and keep nothing needlessly.
     pub fn agreed(&self) -> Wrong {
         let present = |rank, peer| self.shared(rank, peer).filter(|it| it.present);
         for (rank, peer) in self.pairs() {

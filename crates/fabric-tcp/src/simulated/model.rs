@@ -1,5 +1,5 @@
-//! Model: what must come of what was taken. Every message and signal once and in order; every transfer ends once, with
-//! the right bytes; nothing touches memory that is not lent any more.
+//! Model: the expected results of everything that was taken. Every message and signal arrives once and in order; every
+//! transfer ends once, with the right bytes; nothing touches memory that is no longer lent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
@@ -10,12 +10,12 @@ use weft_fabric::{
     SyncKey, Token, Uses,
 };
 
-/// What is wrong.
+/// The result of a check, with a description of what is wrong.
 pub type Wrong = Result<(), String>;
 
-/// Put into memory that is not lent any more: it must not travel, and must stay.
+/// Fills memory that is no longer lent: it must not travel, and must stay.
 pub const POISON: u8 = 0xEE;
-/// What memory holds that nothing has been written to.
+/// The contents of memory before anything is written to it.
 const BLANK: u8 = 0x11;
 
 fn pattern() -> &'static [u8] {
@@ -38,13 +38,13 @@ fn pattern() -> &'static [u8] {
 /// Longest data of a message or transfer.
 pub const LONGEST: usize = 700_000;
 
-/// So many bytes, of a number.
+/// `length` bytes made from a number.
 pub fn bytes(number: usize, length: usize) -> &'static [u8] {
     let start = number * 7919 % (pattern().len() - LONGEST);
     &pattern()[start..start + length]
 }
 
-/// What travels in the rings.
+/// The traffic in the rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
     Message { number: usize, length: usize },
@@ -61,7 +61,7 @@ impl Item {
     }
 }
 
-/// What a rank was told in a look.
+/// The reports to a rank in a look.
 #[derive(Debug)]
 pub enum Event {
     Item(Peer, Item),
@@ -70,7 +70,7 @@ pub enum Event {
     Lost(Peer, String),
 }
 
-/// A sink that records what it is told, and checks the bytes.
+/// A sink that records what is reported, and checks the bytes.
 #[derive(Default, Debug)]
 pub struct Recorder {
     pub events: Vec<Event>,
@@ -116,9 +116,9 @@ pub struct Grant {
     pub number: usize,
     pub revoked: bool,
     pub offered: bool,
-    /// What a put may write next.
+    /// Where the next put may write.
     pub next: usize,
-    /// What it held when it was revoked.
+    /// The contents when it was revoked.
     kept: Option<Vec<u8>>,
     /// Transfers that have ended well.
     pub served: usize,
@@ -138,18 +138,18 @@ pub struct Transfer {
     pub outcome: Option<FabricResult<()>>,
 }
 
-/// What was taken for sending, lent and asked, and what has come of it.
+/// The messages taken for sending, the grants, the requests, and the results so far.
 #[derive(Default)]
 pub struct Model {
-    /// By sender and receiver: what is to come.
+    /// By sender and receiver: what is still to arrive.
     pub expected: BTreeMap<(usize, usize), VecDeque<Item>>,
     pub grants: Vec<Grant>,
     pub transfers: Vec<Transfer>,
-    /// Ranks that have ended, and pairs that are lost: who was told of whom.
+    /// Ranks that have ended, and pairs that are lost: which was told of which.
     pub ended: Vec<usize>,
     pub severed: bool,
     pub lost: Vec<(usize, usize, String)>,
-    /// How much has come, for the tests of the test.
+    /// How many items have arrived, for the tests of the test.
     pub items: usize,
 }
 
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// Memory of whoever asks.
+    /// Memory of an asker.
     pub fn own(put: bool, number: usize, length: usize) -> Memory {
         match put {
             true => Memory::of(bytes(number, length).to_vec()),
@@ -198,7 +198,7 @@ impl Model {
         }
     }
 
-    /// The owner may do with it what it wants.
+    /// The owner may now do with the memory what it wants.
     pub fn revoked(&mut self, grant: usize) {
         let grant = &mut self.grants[grant];
         grant.revoked = true;
@@ -208,7 +208,7 @@ impl Model {
         grant.kept = Some(grant.memory.bytes());
     }
 
-    /// Takes what a rank was told.
+    /// Checks what was reported to a rank.
     pub fn take(&mut self, me: usize, event: Event) -> Wrong {
         let told = |lost: &Vec<(usize, usize, String)>, peer: usize| {
             lost.iter()
@@ -318,7 +318,7 @@ impl Model {
         Ok(())
     }
 
-    /// Nothing is under way any more: everything has come to its end, and memory was left alone.
+    /// At rest: everything has ended, and memory was not touched.
     pub fn at_rest(&self) -> Wrong {
         for ((from, to), expected) in &self.expected {
             let gone = [from, to].iter().any(|rank| self.ended.contains(rank));

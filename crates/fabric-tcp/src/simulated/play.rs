@@ -1,4 +1,4 @@
-//! Play: one thread drives all endpoints; what they do, in which order, and how it ends is drawn from a seed.
+//! Play: one thread drives all endpoints; their actions, the order, and the end are drawn from a seed.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -25,9 +25,9 @@ use crate::wire::DATA;
 enum Ending {
     /// All comes to rest.
     Quiet,
-    /// One leaves in order, when what it has said is handed over.
+    /// One leaves in order, when what it has sent is handed over.
     Leave,
-    /// One ends without a word.
+    /// One ends without a goodbye.
     Die,
     /// All links are down for good.
     Sever,
@@ -45,7 +45,8 @@ fn address(node: usize, offer: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, node as u8, offer as u8], 1000 + node as u16))
 }
 
-/// Addresses at which each rank says that it can be reached: of its listeners, and of others that do not lead there.
+/// Addresses at which each rank says that it can be reached: those of its listeners, and others that do not
+/// lead there.
 fn draw_cards(random: &mut StdRng, world: &mut World, listeners: &[usize]) -> Vec<Card> {
     let mut cards = Vec::new();
     for (node, count) in listeners.iter().enumerate() {
@@ -96,12 +97,12 @@ impl Play {
         }
     }
 
-    /// Where it happens.
+    /// The simulated world.
     pub(super) fn world(&self) -> &Arc<Mutex<World>> {
         &self.world
     }
 
-    /// To whom it happens.
+    /// The job.
     pub(super) fn job(&mut self) -> &mut Job {
         &mut self.job
     }
@@ -110,7 +111,7 @@ impl Play {
         self.random.random_range(0..self.job.ranks())
     }
 
-    /// Who lives, and another rank, now and then itself.
+    /// A living rank, and another one, now and then itself.
     fn draw_pair(&mut self) -> Option<(usize, usize)> {
         let living = self.job.living();
         let from = living[self.random.random_range(0..living.len())];
@@ -138,7 +139,7 @@ impl Play {
         let Some((owner, to)) = self.draw_pair().filter(|(owner, to)| owner != to) else {
             return Ok(());
         };
-        // Now and then of more than one chunk, which take turns with those of other transfers.
+        // Now and then more than one chunk, which take turns with those of other transfers.
         let length = match self.random.random_range(0..8) {
             0 => self
                 .random
@@ -189,7 +190,7 @@ impl Play {
         }
     }
 
-    /// More than there is credit for.
+    /// Sends more than there is credit for.
     fn flood(&mut self) -> Wrong {
         if !self.random.random::<bool>() {
             for _ in 0..300 {
@@ -208,7 +209,7 @@ impl Play {
         Ok(())
     }
 
-    /// One thing that happens.
+    /// One step.
     fn step(&mut self) -> Wrong {
         match self.weights.draw_action(&mut self.random) {
             Action::Send => {
@@ -255,7 +256,7 @@ impl Play {
         Ok(())
     }
 
-    /// Looks and lets time pass until nothing more happens, or until that.
+    /// Looks and lets time pass until nothing more happens, or until `until` holds.
     pub(super) fn settle(&mut self, mut until: impl FnMut(&mut Job) -> bool) -> Wrong {
         let end = locked(&self.world).now() + 10 * PATIENCE.as_nanos() as u64;
         let mut looks = 0;
@@ -270,7 +271,7 @@ impl Play {
                 }
                 self.job.unpoisoned()?;
                 idle = if found == 0 { idle + 1 } else { 0 };
-                // Who has nothing to do sleeps, after another look: what is unread then wakes it.
+                // A rank with nothing to do sleeps, after another look: what is unread then wakes it.
                 locked(&self.world).set_asleep(found == 0);
                 if until(&mut self.job) {
                     return Ok(());
@@ -278,7 +279,7 @@ impl Play {
             }
             self.job.say()?;
             let mut world = locked(&self.world);
-            // Of what was there, a look may have read a part.
+            // A look may have read only a part of what was there.
             let unread = (0..self.job.ranks()).any(|rank| !world.ready(rank).is_empty());
             if !unread && !world.jump() {
                 return Ok(());
@@ -293,7 +294,7 @@ impl Play {
         }
     }
 
-    /// A rank leaves in order: what it has said is handed over before it ends, and comes.
+    /// A rank leaves in order: what it has sent is handed over before it ends, and arrives.
     fn leave(&mut self, rank: usize) -> Wrong {
         let Some(mut spoken) = self.job.begin_leaving(rank) else {
             return Ok(());
@@ -308,7 +309,7 @@ impl Play {
                 "rank {rank} leaves and cannot hand over what it has said"
             ));
         }
-        // Who has said goodbye itself is not waited for.
+        // A peer that has said goodbye itself is not waited for.
         spoken.retain(|peer| !self.job.is_left(rank, *peer));
         self.job.end(rank);
         self.settle(|_| false)?;

@@ -5,7 +5,7 @@
 //!                 └── cut: lost, and counted as unacknowledged for ever
 //! ```
 //!
-//! What has arrived is acknowledged with what the other host sends next, when it is asked to, or [`DELAY`] later.
+//! The receiving host acknowledges what has arrived with its next data, when asked, or [`DELAY`] later.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -24,10 +24,10 @@ use crate::network::{EventSource, Readiness};
 /// Bytes that a new connection takes at once, as every kernel does.
 const AT_ONCE: usize = 1000;
 
-/// For how long a kernel keeps an acknowledgement back, to send it with something else, in nanoseconds.
+/// How long a kernel delays an acknowledgement, to send it with something else, in nanoseconds.
 pub const DELAY: u64 = 40_000_000;
 
-/// A stream: what listens at a rank, or one side of a connection; the caller's is 0.
+/// A stream: a listener of a rank, or one side of a connection; the caller's side is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Id {
     Listener(usize, usize),
@@ -44,14 +44,14 @@ struct Half {
     taken: usize,
     /// Bytes that were handed over and will not arrive.
     lost: usize,
-    /// Bytes that have arrived and are not acknowledged, and until when at the latest.
+    /// Bytes that have arrived and are not acknowledged, and by when they are at the latest.
     delayed: Option<(u64, usize)>,
     /// When the sender's end of the stream arrives.
     end: Option<u64>,
 }
 
 impl Half {
-    /// What is on its way does not arrive.
+    /// Bytes on their way do not arrive.
     fn lose_flight(&mut self) {
         let gone = self.flight.drain(..).map(|(_, piece)| piece.len());
         self.lost += gone.sum::<usize>();
@@ -60,7 +60,7 @@ impl Half {
 
 #[derive(Default)]
 struct Side {
-    /// Somebody holds it, or will.
+    /// Somebody holds the stream, or will.
     open: bool,
     /// When its kernel learns that the connection is gone, and how.
     error: Option<(u64, Errno)>,
@@ -72,11 +72,11 @@ struct Connection {
     listener: usize,
     /// When the call is answered, until it is.
     calling: Option<u64>,
-    /// What this side has sent.
+    /// The bytes that this side has sent.
     halves: [Half; 2],
     sides: [Side; 2],
     dead: bool,
-    /// Cut when so many more bytes of this side have arrived.
+    /// Cut when this many more bytes of this side have arrived.
     fate: Option<(usize, usize)>,
 }
 
@@ -87,11 +87,11 @@ struct Node {
     alive: bool,
     /// Somebody is asleep, or about to be.
     asleep: bool,
-    /// … and has not looked since it has said so.
+    /// … and has not looked since announcing it.
     prepared: bool,
 }
 
-/// All hosts and what is between them.
+/// All hosts and the network between them.
 pub struct World {
     now: u64,
     random: StdRng,
@@ -103,12 +103,12 @@ pub struct World {
     stalled: u64,
     /// For ever: nothing arrives, nobody is told.
     severed: bool,
-    /// Memory was read that is not lent any more.
+    /// Memory was read that is no longer lent.
     pub poisoned: bool,
-    /// No descriptor is left for those who call, and how often one was asked for.
+    /// No descriptor is left for callers, and how often one was asked for.
     pub exhausted: bool,
     pub accepts: usize,
-    /// What happened, if it is to be shown.
+    /// The events, if they are to be shown.
     pub trace: Option<Vec<String>>,
 }
 
@@ -144,7 +144,7 @@ impl World {
         self.now
     }
 
-    /// True once in so many draws.
+    /// True once in `of` draws.
     pub fn one_in(&mut self, of: u32) -> bool {
         self.random.random_range(0..of) == 0
     }
@@ -163,14 +163,14 @@ impl World {
         self.nodes[node].due = due;
     }
 
-    /// On all hosts somebody is about to sleep, or awake.
+    /// Sets, on all hosts, whether somebody is about to sleep.
     pub fn set_asleep(&mut self, asleep: bool) {
         for node in &mut self.nodes {
             (node.asleep, node.prepared) = (asleep, asleep);
         }
     }
 
-    /// Whether somebody has said that it is about to sleep, who may find out at once that it need not.
+    /// Whether somebody has announced a sleep; it may find out at once that it need not sleep.
     pub fn take_prepared(&mut self, node: usize) -> bool {
         std::mem::take(&mut self.nodes[node].prepared) || self.one_in(20)
     }
@@ -252,7 +252,7 @@ impl World {
             && self.random.random_range(0..1000) < self.conditions.doomed
         {
             self.conditions.cuts -= 1;
-            // As often in the first few frames as anywhere.
+            // In the first few frames as often as elsewhere.
             let power = self.random.random_range(3..18);
             let bytes = match self.random.random() {
                 true => self.random.random_range(0..500),
@@ -270,7 +270,7 @@ impl World {
         Ok(Id::End(number, 0))
     }
 
-    /// Takes one who has called, and says which host that is.
+    /// Accepts a connection, and says from which host.
     pub fn accept(&mut self, listener: Id) -> Result<(Id, usize), NotAccepted> {
         let Id::Listener(node, index) = listener else {
             return Err(NotAccepted::Exhausted);
@@ -323,7 +323,7 @@ impl World {
         self.connections[number].halves[side].taken += taken;
         self.connections[number].halves[1 - side].delayed = None;
         if self.connections[number].dead || !self.connections[number].sides[1 - side].open {
-            // Its kernel takes them, and hears from the other one that there is no such connection.
+            // Its kernel takes them, and learns from the other that there is no such connection.
             let heard = now + self.crossing() + self.crossing();
             let connection = &mut self.connections[number];
             connection.halves[side].lost += taken;
@@ -345,7 +345,7 @@ impl World {
                 }
             }
         }
-        // Few pieces of much.
+        // Few pieces for long data.
         let longest = self.conditions.piece.max(bytes.len() / 16);
         let mut rest = &bytes[..];
         while !rest.is_empty() {
@@ -419,7 +419,7 @@ impl World {
         }
     }
 
-    /// Whoever held this end lets go of it.
+    /// The holder of this end lets go of it.
     pub fn close(&mut self, id: Id) {
         match id {
             Id::Listener(node, index) => {
@@ -463,7 +463,7 @@ impl World {
         }
     }
 
-    /// The connection is gone: what was under way is lost. One side at least learns of it soon.
+    /// The connection is gone: what was under way is lost. At least one side learns of it soon.
     fn cut(&mut self, number: usize) {
         let soon = [self.now + self.crossing(), self.now + self.crossing()];
         let late = self.now + self.random.random_range(1_000_000..4_000_000_000);
@@ -484,7 +484,7 @@ impl World {
         self.note(|| format!("connection {number} is cut; side {who} learns late"));
     }
 
-    /// Cuts one of the connections that are there.
+    /// Cuts one of the existing connections.
     pub fn cut_one(&mut self) {
         let there = |connection: &Connection| {
             !connection.dead
@@ -508,7 +508,7 @@ impl World {
         self.note(|| format!("the network stands still for {time} ns"));
     }
 
-    /// From now on nothing arrives, and kernels give up after so long.
+    /// From now on nothing arrives, and kernels give up after `patience`.
     pub fn sever(&mut self, patience: Duration) {
         self.severed = true;
         let at = self.now + patience.as_nanos() as u64;
@@ -529,7 +529,7 @@ impl World {
         self.note(|| "all links are down, for good".into());
     }
 
-    /// When something happens by itself next.
+    /// When the next event happens by itself.
     fn next(&self) -> Option<u64> {
         let mut next = u64::MAX;
         let mut at = |time: u64| {
@@ -561,7 +561,7 @@ impl World {
         (next != u64::MAX).then_some(next)
     }
 
-    /// Goes to when something happens by itself. False: that is never.
+    /// Moves the clock to the next event. False: there is none.
     pub fn jump(&mut self) -> bool {
         let Some(next) = self.next() else {
             return false;

@@ -1,4 +1,4 @@
-//! Two ranks in this process, and what stands between them.
+//! Two ranks in this process, and a proxy between them.
 
 #![allow(dead_code)]
 
@@ -22,7 +22,7 @@ pub fn config(rank: u32) -> Config {
     config
 }
 
-/// An offer by the name of `interface`.
+/// An offer whose interface is named `interface`.
 pub fn offer(interface: &str, address: SocketAddr) -> Offer {
     Offer {
         interface: interface.into(),
@@ -30,7 +30,7 @@ pub fn offer(interface: &str, address: SocketAddr) -> Offer {
     }
 }
 
-/// Two that listen already.
+/// Two endpoints that listen already.
 pub fn openings(change: impl Fn(&mut Config)) -> [Opening; 2] {
     [0, 1].map(|rank| {
         let mut config = config(rank);
@@ -69,7 +69,7 @@ pub fn length(number: u64) -> usize {
 
 const SIGNAL: SyncKey = SyncKey(3);
 
-/// What each of two ranks does: streams of messages both ways, with signals, gets and puts in between.
+/// The actions of each of two ranks: streams of messages both ways, with signals, gets and puts in between.
 pub fn converse(fabric: Box<dyn Fabric>, messages: u64, transfers: u64, bytes: usize) {
     let mut player = Player::new(fabric);
     let (me, other) = (player.me(), 1 - player.me());
@@ -153,7 +153,7 @@ pub fn both(pair: [Tcp; 2], part: impl Fn(Box<dyn Fabric>) + Sync) {
 
 pub const MOMENT: Duration = Duration::from_millis(5);
 
-/// An inbox that also keeps why a peer was lost.
+/// An inbox that also records why a peer was lost.
 #[derive(Default)]
 pub struct Recorder {
     pub inbox: weft_fabric::conformance::Inbox,

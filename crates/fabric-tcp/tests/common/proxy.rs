@@ -1,4 +1,4 @@
-//! What stands between two ranks: passes bytes on, cuts, changes them, or says nothing.
+//! Proxy between two ranks: passes bytes on, cuts, changes them, or stays silent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is done to each connection.
+/// The action on each connection.
 #[derive(Clone, Copy)]
 pub enum Harm {
-    /// Cut after a random number of bytes, at most `most`, so often; then no more.
+    /// Cut after a random number of bytes, at most `most`, `times` times in all.
     Cut { seed: u64, most: u64, times: u64 },
-    /// One bit is changed after so many bytes.
+    /// One bit is changed after `after` bytes.
     Flip { after: u64 },
-    /// Passed on in pieces of random size, with pauses: late, slow, and never a frame at a time.
+    /// Passed on in pieces of random size, with pauses: late, slow, and never one frame at a time.
     Drip { seed: u64 },
     /// Connections are accepted, and nothing is said.
     Silence,
@@ -106,7 +106,7 @@ fn serve(
     }
 }
 
-/// The next of a row of numbers that looks random.
+/// The next number of a pseudo-random sequence.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -127,14 +127,14 @@ fn drip(bytes: &[u8], into: &mut TcpStream, state: &mut u64) -> std::io::Result<
         into.write_all(piece)?;
         rest = later;
         if next(state).is_multiple_of(16) {
-            // Not a wait for anything: the delay is what is tried.
+            // This waits for nothing: the delay is what is tested.
             std::thread::sleep(Duration::from_micros(next(state) % 2000));
         }
     }
     Ok(())
 }
 
-/// Passes bytes on until the connection ends or has to.
+/// Passes bytes on until the connection ends or must end.
 fn pass(
     from: &mut TcpStream,
     into: &mut TcpStream,

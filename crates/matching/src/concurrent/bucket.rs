@@ -6,10 +6,10 @@
 //!  values   low 32 bits: 4 · 4, high 16 bits: 2 · 4
 //! ```
 //!
-//! The lock is a bit of the control word, so one compare-and-swap takes the lock and tells what the line
-//! holds, and one store says what it holds now and releases the lock: SYNC bucket.lock. Between the two
-//! everything else in the line, and in the lines behind it, belongs to the holder; it is read and written
-//! by relaxed operations, which are ordinary loads and stores to the processor.
+//! The lock is a bit of the control word, so one compare-and-swap takes the lock and reads what the line
+//! holds, and one store writes what it holds now and releases the lock: SYNC bucket.lock. Between the two
+//! everything else in the line, and in the lines behind it, belongs to the holder; it is read and written by
+//! relaxed operations, which are ordinary loads and stores to the processor.
 //!
 //! A line of the same form continues a bucket that is full (its control word has no lock: the bucket's
 //! guards it), or holds four waiting values of one key (see [`chain`](super::chain)).
@@ -19,8 +19,7 @@ use weft_atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, spin_loop, yield_no
 /// Entries of a line.
 pub(super) const ENTRIES: usize = 4;
 
-/// Looks at a lock that another holds before letting others run: the holder needs some 20 ns, unless it
-/// was descheduled.
+/// Looks at a held lock before letting others run: the holder needs some 20 ns, unless it was descheduled.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 const LOCKED: u64 = 1;
@@ -31,7 +30,7 @@ const QUEUES: u32 = 16;
 const NEXT: u32 = 32;
 const ALL: u64 = (1 << ENTRIES) - 1;
 
-/// What a line holds.
+/// The contents of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Control(pub(super) u64);
 
@@ -39,13 +38,13 @@ impl Control {
     /// A line without entries that may be used.
     pub(super) const EMPTY: Self = Self(BORN);
 
-    /// Whether the bucket has taken over its part of the bucket that it splits off from.
+    /// Whether the bucket has taken over its part of the parent bucket.
     #[inline]
     pub(super) fn is_born(self) -> bool {
         self.0 & BORN != 0
     }
 
-    /// Which entries are taken, a bit each.
+    /// The taken entries, one bit each.
     #[inline]
     pub(super) fn taken(self) -> u64 {
         self.0 >> TAKEN & ALL
@@ -76,12 +75,12 @@ impl Control {
         (self.0 >> NEXT) as u32
     }
 
-    /// With this line behind it.
+    /// The same, with this line behind it.
     pub(super) fn before(self, line: u32) -> Self {
         Self(self.0 & u64::from(u32::MAX) | u64::from(line) << NEXT)
     }
 
-    /// With the entry taken, by a single value.
+    /// The same, with the entry taken by a single value.
     #[inline]
     pub(super) fn with(self, place: usize, receive: bool) -> Self {
         Self(
@@ -91,13 +90,13 @@ impl Control {
         )
     }
 
-    /// With the entry's value a queue, or single again.
+    /// The same, with the entry's value a queue, or single again.
     pub(super) fn queued(self, place: usize, queue: bool) -> Self {
         let bit = 1 << (QUEUES as usize + place);
         Self(if queue { self.0 | bit } else { self.0 & !bit })
     }
 
-    /// With the entry free.
+    /// The same, with the entry free.
     #[inline]
     pub(super) fn without(self, place: usize) -> Self {
         const ENTRY: u64 = 1 << TAKEN | 1 << RECEIVES | 1 << QUEUES;
@@ -119,7 +118,7 @@ pub(super) struct BucketLine {
 const _: () = assert!(size_of::<BucketLine>() == 64);
 
 impl BucketLine {
-    /// Takes the lock; what the line holds.
+    /// Takes the lock; returns what the line holds.
     #[inline]
     pub(super) fn lock(&self) -> Control {
         let found = self.control.load(Ordering::Relaxed);
@@ -162,20 +161,20 @@ impl BucketLine {
         }
     }
 
-    /// Says what the line holds now and releases its lock.
+    /// Stores what the line holds now, and releases its lock.
     #[inline]
     pub(super) fn unlock(&self, control: Control) {
         // Release: SYNC bucket.lock.
         self.control.store(control.0 & !LOCKED, Ordering::Release);
     }
 
-    /// What a line holds whose bucket the caller has locked.
+    /// The control word of a line whose bucket the caller has locked.
     #[inline]
     pub(super) fn control(&self) -> Control {
         Control(self.control.load(Ordering::Relaxed))
     }
 
-    /// Says what a line holds whose bucket the caller has locked.
+    /// Sets the control word of a line whose bucket the caller has locked.
     pub(super) fn set_control(&self, control: Control) {
         self.control.store(control.0, Ordering::Relaxed);
     }

@@ -8,17 +8,18 @@
 //!          first: tail, begin, end    last: end
 //! ```
 //!
-//! A key has one entry, whichever side waits: the other side would have met it. So entries need no order,
-//! and first in, first out holds within the queue of a key, whose both ends are found at once.
+//! A key has one entry, whichever side waits: the other side would have matched it. So entries need no order,
+//! and first in, first out holds within the queue of a key, both ends of which are found directly.
 //!
-//! All of this happens under the lock of the bucket, which guards its chain and the queues of its entries.
+//! All of this happens under the lock of the bucket, which also guards its chain and the queues of its
+//! entries.
 
 use weft_atomic::{AtomicUsize, CacheLine, Ordering};
 
 use super::bucket::{BucketLine, Control, ENTRIES};
 use super::spare::Spares;
 
-/// Word of a queue's first line that has the number of its last line.
+/// Word of a queue's first line that holds the number of its last line.
 const TAIL: usize = 0;
 /// Word of a queue's line that says where its first value is.
 const BEGIN: usize = 1;
@@ -29,7 +30,7 @@ const END: usize = 2;
 #[derive(Debug)]
 pub(super) struct Behind {
     pub(super) spares: Spares,
-    /// Lines that continue a bucket (those of queues not counted): the sign that the table is too small.
+    /// Lines that continue a bucket (without those of queues): they show that the table is too small.
     pub(super) continued: CacheLine<AtomicUsize>,
 }
 
@@ -83,8 +84,8 @@ impl Behind {
         }
     }
 
-    /// Takes the oldest value of a queue; it, and the queue's first line after that (0: it is empty and
-    /// its line is given back).
+    /// Takes the oldest value of a queue; returns it, and the queue's first line after that (0: it is empty
+    /// and its line is given back).
     fn pop(&self, first: u32) -> (u64, u32) {
         let begin = self.word(first, BEGIN);
         let value = self.queued(first, begin);
@@ -101,19 +102,19 @@ impl Behind {
     }
 }
 
-/// A bucket that the caller has locked, with the lines behind it. What its control word became is
-/// [`control`](Self::control), for the caller to unlock with.
+/// A bucket that the caller has locked, with the lines behind it. Its new control word is
+/// [`control`](Self::control), with which the caller unlocks it.
 pub(super) struct Chain<'a> {
     behind: &'a Behind,
     bucket: &'a BucketLine,
     control: Control,
 }
 
-/// Where an entry stands: line (0 is the bucket itself), place.
+/// The position of an entry: line (0 is the bucket itself), place.
 type EntryPosition = (u32, usize);
 
 impl<'a> Chain<'a> {
-    /// The chain of a bucket that the caller has locked, whose control word was this.
+    /// The chain of a bucket that the caller has locked, whose control word was `control`.
     #[inline]
     pub(super) fn new(behind: &'a Behind, bucket: &'a BucketLine, control: Control) -> Self {
         Self {
@@ -123,7 +124,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// What the control word has become.
+    /// The present control word.
     #[inline]
     pub(super) fn control(&self) -> Control {
         self.control
@@ -210,8 +211,8 @@ impl<'a> Chain<'a> {
         self.set_control(number, control.queued(place, queue));
     }
 
-    /// Insert or match: the oldest value of the other side under this key, which is taken out; or `None`,
-    /// and the value waits behind those of its side.
+    /// Insert or match: the oldest value of the other side under this key, which is taken out; or `None` if
+    /// the value now waits behind those of its side.
     pub(super) fn insert(&mut self, key: u64, receive: bool, value: u64) -> Option<u64> {
         let Some(entry) = self.find(key) else {
             self.add(key, receive, value, false);
@@ -268,7 +269,7 @@ impl<'a> Chain<'a> {
             }
             return found;
         }
-        // Once round: each is taken from the front and put behind the others, but for the last, which
+        // One round: each value is taken from the front and put behind the others, except the last, which
         // needs no turn when it is alone.
         let first = line.value(place) as u32;
         let count = self.length(first);
@@ -294,7 +295,7 @@ impl<'a> Chain<'a> {
         found
     }
 
-    /// Values in a queue.
+    /// The number of values in a queue.
     fn length(&self, first: u32) -> usize {
         let (mut line, mut count) = (first, 0);
         while line != 0 {
@@ -308,7 +309,7 @@ impl<'a> Chain<'a> {
     pub(super) fn split(&mut self, other: &mut Self, belongs: impl Fn(u64) -> bool) {
         let mut number = 0;
         loop {
-            // A line that is given back below is left before.
+            // The loop leaves a line before it is given back below.
             let control = self.control_of(number);
             let next = control.next();
             for place in (0..ENTRIES).filter(|place| control.taken() >> place & 1 != 0) {

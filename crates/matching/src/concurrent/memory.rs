@@ -9,7 +9,7 @@ use super::bucket::BucketLine;
 /// Bytes of a large page.
 const LARGE: usize = 2 << 20;
 
-/// Whose memory it is; kept to be given back.
+/// The owner of the memory, kept to free it.
 type Owner = Box<dyn core::any::Any + Send + Sync>;
 
 /// Lines in one piece.
@@ -25,7 +25,7 @@ unsafe impl Send for Lines {}
 unsafe impl Sync for Lines {}
 
 impl Lines {
-    /// So many lines of zeros; `None` if there is no memory for them.
+    /// `count` lines of zeros; `None` if there is no memory for them.
     pub(super) fn new(count: usize) -> Option<Self> {
         let bytes = count.checked_mul(size_of::<BucketLine>())?;
         let (start, _owner) = if bytes < LARGE || cfg!(loom) {
@@ -41,7 +41,7 @@ impl Lines {
     }
 }
 
-/// Asks for a line, to be written soon.
+/// Prefetches a line that will be written soon.
 #[inline]
 pub(super) fn prefetch(line: &BucketLine) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
@@ -61,7 +61,7 @@ fn on_heap(count: usize) -> (NonNull<BucketLine>, Owner) {
 
 #[cfg(not(loom))]
 fn in_large_pages(bytes: usize) -> Option<(NonNull<BucketLine>, Owner)> {
-    // Room to begin at a large page.
+    // Extra room, to begin at a large page.
     let mapping = weft_sys::Mapping::private(bytes.checked_add(LARGE)?).ok()?;
     mapping.prefer_large_pages();
     let offset = mapping.as_ptr().addr().wrapping_neg() % LARGE;

@@ -24,7 +24,7 @@ struct Scene {
     receive: UnsafeCell<u64>,
 }
 
-// SAFETY: a cell is written before its side is inserted, and read by whoever matched it.
+// SAFETY: a cell is written before its side is inserted, and read by the thread that matched it.
 #[allow(unsafe_code)]
 unsafe impl Sync for Scene {}
 
@@ -84,7 +84,7 @@ fn values_of_one_side_are_given_out_once() {
     });
 }
 
-/// The fifth key continues the only bucket, so its inserter doubles the table, while another looks for
+/// The fifth key continues the only bucket, so its inserter doubles the table, while another thread looks for
 /// a key that moves or stays. Then both halves are complete.
 #[test]
 fn growth_and_a_birth_hide_nothing() {
@@ -97,14 +97,14 @@ fn growth_and_a_birth_hide_nothing() {
             let table = table.clone();
             loom::thread::spawn(move || {
                 assert_eq!(insert(&table, 4, Side::Message, 4), None);
-                // Under the new mask: bears the bucket if it is not born yet.
+                // Under the new mask: the bucket is born now if it was not before.
                 assert_eq!(insert(&table, 3, Side::Receive, 0), Some(3));
             })
         };
         assert_eq!(insert(&table, 1, Side::Receive, 0), Some(1));
         assert_eq!(insert(&table, 2, Side::Receive, 0), Some(2));
         other.join().unwrap();
-        // One, if keys were taken out before the fifth came.
+        // One, if keys were removed before the fifth came.
         assert!(table.buckets() <= 2);
         assert_eq!(insert(&table, 0, Side::Receive, 0), Some(0));
         assert_eq!(insert(&table, 4, Side::Receive, 0), Some(4));
@@ -112,7 +112,7 @@ fn growth_and_a_birth_hide_nothing() {
     });
 }
 
-/// Two look for the same new bucket at once.
+/// Two threads look for the same new bucket at once.
 #[test]
 fn a_bucket_is_born_once() {
     explore(3, || {

@@ -1,17 +1,17 @@
-//! Spare lines, which continue buckets that are full and hold queues of values. Known by a number; 0 is
-//! none.
+//! Spare lines, which continue full buckets and hold queues of values. They are identified by numbers; 0
+//! means none.
 //!
 //! ```text
 //!  free ─► line 7 ─► line 3 ─► 0      a stack; its head is { turn 32, line 32 }
 //!  made: 9                            lines from here on were never used
 //! ```
 //!
-//! Each change of the head increments its turn, so that a compare-and-swap by someone who looked long ago
-//! fails even if the same line is on top again. The control word of a free line has the next one; a late
-//! reader of it discards what it read with its failing swap.
+//! Each change of the head increments its turn, so that a compare-and-swap by a thread that looked long ago
+//! fails even if the same line is on top again. The control word of a free line holds the number of the next
+//! one; a late reader discards what it read when its swap fails.
 //!
-//! A line belongs to whoever took it, until it is given back. The lines stay where they are until the table
-//! is dropped; each piece of memory is twice as large as the one before.
+//! A line belongs to the thread that took it, until it is given back. The lines stay where they are until the
+//! table is dropped; each piece of memory is twice as large as the one before.
 
 use std::sync::OnceLock;
 
@@ -33,7 +33,7 @@ pub(super) struct Spares {
     pieces: [OnceLock<Lines>; PIECES],
 }
 
-/// Piece and place in it of a line that was made as number `number`.
+/// The piece, and the place in it, of line `number`.
 fn place_of(number: u32) -> (usize, usize) {
     let shifted = number + (1 << FIRST);
     let piece = shifted.ilog2() - FIRST;
@@ -59,7 +59,7 @@ impl Spares {
         }
     }
 
-    /// Takes a line; what it holds is rubbish.
+    /// Takes a line; its contents are undefined.
     ///
     /// # Panics
     /// If there is no memory, as any allocation in Rust.
@@ -117,7 +117,7 @@ impl Spares {
 
 #[cfg(test)]
 impl Spares {
-    /// How many lines are in somebody's hands.
+    /// How many lines are taken.
     pub(super) fn in_use(&self) -> usize {
         let mut free = 0;
         let mut line = self.free.load(Ordering::Relaxed) as u32;

@@ -12,7 +12,7 @@ fn value(number: u64) -> Value {
 }
 
 impl Table {
-    /// All that waits: key to side and values, oldest first. Panics if a key stands twice.
+    /// Everything that waits: key to side and values, oldest first. Panics if a key occurs twice.
     fn contents(&self) -> BTreeMap<u64, (bool, VecDeque<u64>)> {
         let mut all: BTreeMap<u64, (bool, VecDeque<u64>)> = BTreeMap::new();
         for index in 0..self.buckets() as u64 {
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// What the table should do, in a map.
+/// The expected behaviour of the table, as a map.
 #[derive(Default)]
 struct Naive(BTreeMap<u64, (bool, VecDeque<u64>)>);
 
@@ -179,7 +179,7 @@ fn many_at_once_are_as_one_after_the_other() {
         table.insert_all(Side::Receive, entries(), |_, own, outcome| {
             met.push((own, outcome));
         });
-        // Under each key in order, so each number meets itself.
+        // In order under each key, so each number meets its equal.
         assert!(
             met.iter()
                 .all(|(own, outcome)| *outcome == Insertion::Matched(*own))
@@ -212,7 +212,7 @@ fn a_table_does_not_grow_below_what_it_was_made_for_and_grows_beyond() {
         assert_eq!(insert(&table, key << 32, false, key), None);
     }
     if !cfg!(miri) {
-        // With so many buckets the number that are continued is far from the limit.
+        // With this many buckets the number of continued ones is far from the limit.
         assert_eq!(table.buckets(), before);
     }
     for key in entries as u64..8 * entries as u64 {
@@ -273,10 +273,10 @@ fn threads_meet_in_order_while_the_table_grows() {
     assert_eq!(table.behind.spares.in_use(), 0);
 }
 
-/// Key, whether a receive, the own value, what it met.
+/// Key, whether a receive, the inserted value, the value that it met.
 type Outcome = (u64, bool, u64, Option<u64>);
 
-/// All threads use all keys, both sides, and take back what they can: nothing is lost or doubled.
+/// All threads use all keys, both sides, and remove what they can: nothing is lost or doubled.
 #[test]
 fn threads_that_mix_everything_lose_and_double_nothing() {
     let (threads, rounds, keys) = if cfg!(miri) {
@@ -316,7 +316,7 @@ fn threads_that_mix_everything_lose_and_double_nothing() {
             .map(|thread| thread.join().expect("no panic"))
             .collect()
     });
-    // Whoever waited is either matched by somebody later or still there.
+    // A waiting value is either matched later or still there.
     let mut waiting: BTreeMap<(u64, bool, u64), ()> = BTreeMap::new();
     let all = outcomes.into_iter().flatten();
     let (matches, waits): (Vec<_>, Vec<_>) = all.partition(|(.., found)| found.is_some());

@@ -1,9 +1,8 @@
-//! Processor time of a measurement: whose is counted, and how.
+//! Processor time of a measurement: whose time is counted, and how.
 //!
-//! Times of tasks are those of the scheduler, exact to the microsecond: what runs beside the
-//! measurement is not in them. What a core was busy with anything follows from the time that the
-//! kernel has counted it idle (`cpuidle`, in microseconds); where the machine has no such count, from
-//! the ticks of `/proc/stat`.
+//! Times of tasks are those of the scheduler, exact to the microsecond; other programs are not included. The
+//! time that a core was busy with anything follows from the kernel's count of its idle time (`cpuidle`, in
+//! microseconds); on a machine without that count, from the ticks of `/proc/stat`.
 
 use std::fs;
 
@@ -11,11 +10,11 @@ use weft_sys::{clock, usage};
 
 /// Counts at one moment.
 pub(super) struct Clocks {
-    /// By client: frames handed to it.
+    /// By client: frames delivered to it.
     pub handled: Vec<u64>,
     /// Nanoseconds of each component.
     pub components: Vec<u64>,
-    /// Nanoseconds of all that take part.
+    /// Nanoseconds of all participants.
     pub all: u64,
     idle: IdleTimes,
 }
@@ -28,7 +27,7 @@ pub struct IdleTimes {
 }
 
 impl IdleTimes {
-    /// Now.
+    /// The idle times now.
     #[must_use]
     pub fn read() -> Self {
         Self {
@@ -37,7 +36,7 @@ impl IdleTimes {
         }
     }
 
-    /// Busy part of each core since an earlier moment, 0 to 1: with anything.
+    /// Busy fraction of each core since an earlier moment, 0 to 1, with any work.
     #[must_use]
     pub fn busy_since(&self, before: &Self) -> Vec<f64> {
         let passed = self.at.saturating_sub(before.at).max(1) as f64;
@@ -48,7 +47,7 @@ impl IdleTimes {
 }
 
 impl Clocks {
-    /// Now. `others`: processes beside this one that take part.
+    /// The counts now. `others`: participating processes besides this one.
     pub fn read(handled: Vec<u64>, components: Vec<u64>, others: &[u32]) -> Self {
         let own = usage::of_process();
         let own = (own.user + own.system).as_nanos() as u64;
@@ -61,7 +60,7 @@ impl Clocks {
         }
     }
 
-    /// Busy part of each core since an earlier moment.
+    /// Busy fraction of each core since an earlier moment.
     pub fn busy_since(&self, before: &Self) -> Vec<f64> {
         self.idle.busy_since(&before.idle)
     }
@@ -74,7 +73,7 @@ fn on_core(process: &u32) -> u64 {
     first.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// The kernel's threads that take over when packets come faster than they are handled on the side.
+/// The kernel's threads that take over when packets arrive faster than interrupts can handle them.
 fn packet_threads() -> Vec<u32> {
     let Ok(folder) = fs::read_dir("/proc") else {
         return Vec::new();

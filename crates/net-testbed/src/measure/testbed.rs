@@ -1,4 +1,4 @@
-//! Testbeds: what is set up for a measurement, and taken down after it.
+//! Testbeds: everything that is set up for a measurement, and taken down after it.
 
 use std::io;
 use std::net::UdpSocket;
@@ -25,7 +25,7 @@ fn flows(rates: &[u64], length: Duration) -> Vec<Flow> {
     rates.iter().enumerate().map(flow).collect()
 }
 
-/// The description of a setting, its components on core 0 if that is asked for.
+/// The description of a setting, with its components on core 0 if requested.
 fn description(setting: &Setting) -> Description {
     let mut description = setting.description.clone();
     if setting.apart {
@@ -60,10 +60,10 @@ fn send_load(
     })
 }
 
-/// How long replies are waited for after the load.
+/// How long to wait for replies after the load.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Of a system in this process, or of none.
+/// The clocks of a system in this process, or without one.
 fn clocks(threads: Option<&Threads>) -> Clocks {
     let Some(threads) = threads else {
         return Clocks::read(Vec::new(), Vec::new(), &[]);
@@ -120,14 +120,14 @@ fn names(threads: &Threads) -> Vec<String> {
 pub(super) fn on_virtual(setting: &Setting, length: Duration) -> io::Result<Measured> {
     let system = System::create(setting.description.clone())?;
     let (mut generator, reports) = Generator::new(&flows(&setting.rates, length));
-    // The first frames find everybody up.
+    // All components are up before the first frames.
     let began = clock::monotonic() + 5_000_000;
     generator.begin(began);
     let wire = WireEnds::virtual_wire(Shape::default(), Box::new(generator));
     let threads = Threads::start(system, wire)?;
     let before = clocks(Some(&threads));
     let nobody = weft_sys::event::EventWaiter::new()?;
-    // What comes after the load has ended is no throughput.
+    // Frames that arrive after the end of the load are not throughput.
     let end = began + u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     while clock::monotonic() < end {
         nobody.wait(Some(end))?;
@@ -165,7 +165,7 @@ pub(super) fn on_veth(setting: &Setting, length: Duration) -> io::Result<Measure
     Ok(difference(&before, &after, names, reports, seconds))
 }
 
-/// As processes, with a broker in a thread of this one.
+/// Measures a system of processes, with a broker in a thread of this one.
 pub(super) fn on_processes(
     setting: &Setting,
     length: Duration,
@@ -220,11 +220,11 @@ fn load_processes(setting: &Setting, length: Duration, name: &str) -> io::Result
     Ok(difference(&before, &after, names, reports, seconds))
 }
 
-/// Until every client has answered or sent, so that addresses are known and everybody runs. Enough
-/// for one that answers seldom.
+/// Sends until every client has answered or sent, so that addresses are known and all components run. Enough
+/// for a client that answers seldom.
 fn warm_up(namespace: &NetworkNamespace, rates: &[u64]) -> io::Result<()> {
     let flows = flows(&vec![100; rates.len()], Duration::from_millis(20));
-    // Of those who answer the answer is there at once; to one that is not up yet it is said again.
+    // Clients that are up answer at once; datagrams to one that is not up yet are repeated.
     for _ in 0..125 {
         let patience = Duration::from_millis(20);
         let reports = namespace.run(|| load::run(&flows, load::client_address, patience))?;
@@ -241,7 +241,7 @@ fn warm_up(namespace: &NetworkNamespace, rates: &[u64]) -> io::Result<()> {
     ))
 }
 
-/// The plain program: a socket for each client that reads and writes back, behind a second veth end
+/// Measures the plain program: a socket for each client that reads and writes back, behind a second veth end
 /// with the clients' addresses.
 pub(super) fn on_sockets(setting: &Setting, length: Duration) -> io::Result<Measured> {
     let veth = Veth::create()?;

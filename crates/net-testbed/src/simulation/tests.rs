@@ -17,7 +17,7 @@ fn flow(client: usize, megabits: u64, milliseconds: u64) -> Flow {
     Flow::steady(client, megabits).ending_at(milliseconds * 1_000_000)
 }
 
-/// A simulation under load, and what came of it.
+/// A simulation under load, and its results.
 struct Loaded {
     simulation: Simulation,
     reports: Reports,
@@ -28,7 +28,7 @@ impl Loaded {
         Self::without(description, flows, None)
     }
 
-    /// One in which a component does nothing.
+    /// A simulation in which one component is absent.
     fn without(description: Description, flows: &[Flow], absent: Option<ComponentId>) -> Self {
         let (mut generator, reports) = Generator::new(flows);
         generator.begin(BEGIN);
@@ -90,7 +90,7 @@ fn a_limited_client_gets_its_limit_and_the_other_is_unharmed() {
     loaded.rates(500, &mut before);
     loaded.run(1_000);
     let rates = loaded.rates(1_000, &mut before);
-    // Limits are counted on whole frames: 1472 of 1514 bytes are payload.
+    // Limits count whole frames: 1472 of 1514 bytes are payload.
     assert!(
         (rates[1] / (100.0 * 1472.0 / 1514.0) - 1.0).abs() < 0.01,
         "{rates:?}"
@@ -100,7 +100,7 @@ fn a_limited_client_gets_its_limit_and_the_other_is_unharmed() {
 
 #[test]
 fn the_policy_changes_live_without_losing_a_frame() {
-    // Four clients that send by themselves, more than the wire carries: shares are the policy's.
+    // Four clients that send by themselves, more than the wire carries: the policy determines the shares.
     let works = [Work::TransmitInitiated { bits: 600_000_000 }; 4];
     let flows: Vec<Flow> = (0..4).map(|client| flow(client, 0, 10_000)).collect();
     let mut loaded = Loaded::new(Description::of(&works), &flows);
@@ -207,7 +207,7 @@ fn behind_a_client_side_driver_nobody_else_sees_a_hostile_word() {
     assert!(own > 1_000, "{own}");
 }
 
-/// The other client is served, whole and in order.
+/// The other client is served with whole frames in order.
 fn beside_hostile_words(driver: bool, words: u64) -> Loaded {
     use weft_atomic::Ordering;
     let mut description = Description::of(&[Work::Echo; 2]);
@@ -227,7 +227,7 @@ fn beside_hostile_words(driver: bool, words: u64) -> Loaded {
             let memory = &channels[(noise & 1) as usize];
             let ring = memory.len() / 2 * (noise >> 1 & 1) as usize;
             let (offset, word) = match noise >> 60 {
-                // Its own index, which is believed near the other side's, and far from it.
+                // Its own index: near the other side's, where it is accepted, and far from it.
                 0..5 => {
                     let consumes = (noise & 1 == 0) == (ring == 0);
                     let (own, other) = if consumes { (128, 0) } else { (0, 128) };
@@ -260,7 +260,7 @@ fn beside_hostile_words(driver: bool, words: u64) -> Loaded {
         "{:?}",
         reports[0].sent()
     );
-    // The last few are on their way.
+    // The last few are still on their way.
     assert!(
         reports[0].replies() + 64 > reports[0].sent(),
         "{} of {}",
@@ -362,7 +362,7 @@ fn whatever_dies_is_replaced_and_service_goes_on() {
     }
 }
 
-/// A guest beside an echo client, with what a description may put before it.
+/// A guest and an echo client, with the optional components in front of the guest.
 fn with_guest(driver: bool, tx_copier: bool, two: DriverThreads) -> Description {
     let mut description = Description::of(&[Work::Echo; 2]);
     description.driver_threads = two;
@@ -399,11 +399,11 @@ fn every_description_serves_each_successor_and_no_frame_of_another_leaves() {
             loaded.run(20);
             let after = loaded.reports()[1].replies();
             assert!(after > before + 100, "round {round}: {before} {after}");
-            // Gone, with frames everywhere between it and the wire.
+            // It ends with frames everywhere between it and the wire.
             loaded.simulation.end_last();
             let reattached = reattach(loaded.simulation.system_mut(), GUEST);
             assert!(reattached.cut_off.is_empty());
-            // One that is replaced before it has followed finds the newest memory too.
+            // A component that is replaced before it has followed finds the newest memory, too.
             if round % 3 == 1 {
                 reattach(loaded.simulation.system_mut(), GUEST);
             }

@@ -1,5 +1,5 @@
-//! The trial of a hostile client: ten million words, indices and descriptors, near the truth and far from it, written into all
-//! that client B may write, while A is served; then as many into what B had, while its successor is.
+//! The trial of a hostile client: ten million words, indices and descriptors, near the truth and far from it, written into
+//! everything that client B may write, while A is served; then as many into B's old memory, while its successor is served.
 
 use std::io;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn scribble(memory: &Mapping, receives: bool, noise: u64) {
     let slot = SLOTS + 8 * (noise >> 8 & 511) as usize;
     let (offset, word) = match noise >> 60 {
         0..5 => {
-            // Its own index: what is near the other side's is believed.
+            // Its own index: values near the other side's are accepted.
             let (own, other) = if receives == used {
                 (LINE, 0)
             } else {
@@ -51,23 +51,23 @@ fn scribble(memory: &Mapping, receives: bool, noise: u64) {
     }
 }
 
-/// All words, and all events among them.
+/// Writes all words, with all events in between.
 fn strike(channels: &[(Mapping, EventFd)], noise: &mut SeededRandom) {
     for _ in 0..WORDS / BATCH {
         for _ in 0..BATCH {
             let word = noise.next_u64();
-            // The first is the one from which it receives.
+            // B receives from the first one.
             scribble(&channels[(word & 1) as usize].0, word & 1 == 0, word);
         }
         for (_, event) in channels {
             event.notify();
         }
-        // So that those who read are among the words, and not after them.
+        // So that the readers run between the words, not only after them.
         weft_sys::cores::yield_core();
     }
 }
 
-/// Mbit/s of each client since then.
+/// Mbit/s of each client since `began`.
 fn since(reports: &Reports, before: &[u64], began: u64) -> Vec<f64> {
     let seconds = (clock::monotonic() - began) as f64 / 1e9;
     let pairs = reports.throughput_bytes().into_iter().zip(before);
@@ -83,7 +83,7 @@ fn faults(system: &System) -> u64 {
         .sum()
 }
 
-/// Replies of A that were corrupt, and out of order.
+/// The numbers of A's replies that were corrupt, and out of order.
 fn mistakes_of_a(reports: &Reports) -> (u64, u64) {
     let reports = reports.lock();
     (reports[0].corrupt(), reports[0].reordered())
@@ -121,7 +121,7 @@ pub(super) fn run() -> io::Result<()> {
             mistakes.0,
             mistakes.1,
         );
-        // Whoever B left behind goes on; its successor has other memory.
+        // A process left behind by B continues; its successor has other memory.
         threads.restart(ComponentId::Client(1), None)?;
         pass(Duration::from_millis(200))?;
         let known = self::faults(threads.system());

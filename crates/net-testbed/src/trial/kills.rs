@@ -1,5 +1,5 @@
-//! The trial of deaths: each component killed in turn, as a process on a veth, while a client is under load: for how long it
-//! did not answer, and what was lost.
+//! The trial of deaths: each component killed in turn, as a process on a veth, while a client is under load: how long it did
+//! not answer, and what was lost.
 
 use std::io;
 use std::net::UdpSocket;
@@ -54,7 +54,7 @@ fn status(name: &str) -> io::Result<Status> {
     }
 }
 
-/// What happened while somebody looked.
+/// The results of a watch.
 #[derive(Default)]
 struct Seen {
     sent: u64,
@@ -63,7 +63,7 @@ struct Seen {
     gap: u64,
 }
 
-/// Datagrams to client A at a steady rate for so long, then a pause until the last reply.
+/// Datagrams to client A at a steady rate for `length`, then a pause until the last reply.
 fn watch(socket: &UdpSocket, length: Duration, mut first: impl FnMut()) -> io::Result<Seen> {
     let mut seen = Seen::default();
     let mut bytes = vec![FILL; payload::LARGEST];
@@ -123,7 +123,7 @@ fn try_all(name: &str) -> io::Result<()> {
             seen.sent.saturating_sub(seen.replies)
         );
     };
-    // Until addresses are known and everybody runs: a question that is lost is asked again after a second.
+    // Until addresses are known and all components run: a lost ARP request is repeated after a second.
     for _ in 0..50 {
         if watch(&socket, Duration::from_millis(100), || ())?.replies > 400 {
             break;

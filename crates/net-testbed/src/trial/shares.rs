@@ -44,7 +44,7 @@ const PHASES: [Phase; 4] = [
 ];
 
 pub(super) fn run() -> io::Result<()> {
-    // A wire that even a busy machine keeps full: this is about shares.
+    // A wire slow enough that even a busy machine keeps it full, as shares are measured.
     let usual = Work::TransmitInitiated { bits: 60_000_000 };
     let hog = Work::TransmitInitiated { bits: 500_000_000 };
     let description = Description::of(&[usual, usual, usual, hog]);
@@ -88,7 +88,7 @@ pub(super) fn run() -> io::Result<()> {
             100.0 * worst,
         );
     }
-    // Who sends is ended; what had been handed to the multiplexer still leaves.
+    // The senders are ended; frames handed to the multiplexer still leave.
     for client in 0..4 {
         threads.kill(ComponentId::Client(client))?;
     }
@@ -97,7 +97,7 @@ pub(super) fn run() -> io::Result<()> {
     let counters: Vec<_> = (1..=4).map(|port| page.counters(port)).collect();
     let taken: u64 = counters.iter().map(|one| one.frames).sum();
     let faults: u64 = counters.iter().map(|one| one.faults + one.reclaimed).sum();
-    // Each client asks for the far end's address by a frame that is no datagram.
+    // Each client asks for the far end's address by a frame that is not a datagram.
     let datagrams: u64 = reports.lock().iter().map(FlowReport::unasked).sum();
     let driven = threads
         .system()

@@ -1,4 +1,5 @@
-//! Callers, who connect to the broker: who they are comes first, and nobody is waited for.
+//! Callers: programs that connect to the broker. Their identity is checked first, and the broker waits for
+//! none of them.
 //!
 //! ```text
 //!   accept ──another user──▶ refused, not a byte is read
@@ -7,9 +8,9 @@
 //!     └────── over time, too long, closed, or pushed out by newer ones ──────▶ closed
 //! ```
 //!
-//! Each user has a bounded number of calls that are not answered. A further one takes the place of the oldest
-//! that has not asked yet, so that those who connect and say nothing cost those who ask nothing. What `accept`
-//! refuses to do is tried again later: a host without descriptors makes a broker that answers late.
+//! Each user has a bounded number of unanswered calls. A further call replaces the oldest that has not asked
+//! yet, so that callers that connect and say nothing do not harm callers that ask. If `accept` fails, it is
+//! retried later: without descriptors on the host the broker answers late.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -21,21 +22,21 @@ use weft_sys::poll::{Interest, PollFd};
 use super::line::{LONGEST, LineProgress, PartialLine};
 use super::messages::Answer;
 
-/// Calls of one user that are not answered, at most.
+/// Most unanswered calls of one user.
 pub const CALLS: usize = 32;
 
 /// How long a call may take, in nanoseconds.
 pub const CALL: u64 = 5_000_000_000;
 
-/// Calls that are accepted in one turn, so that components that end do not wait for a crowd.
+/// Most calls accepted in one turn, so that the handling of ended components does not wait for a crowd.
 const AT_A_TIME: usize = 32;
 
-/// How long nobody is accepted after the kernel could not, in nanoseconds.
+/// Pause in accepting after the kernel failed to, in nanoseconds.
 const PAUSE: u64 = 100_000_000;
 
-/// Where calls come in.
+/// The listener for calls.
 pub(super) trait Listen: AsFd {
-    /// The next caller, and who it is, without waiting.
+    /// The next caller and its credentials, without waiting.
     fn accept(&self) -> io::Result<(UnixStream, Credentials)>;
 }
 
@@ -47,7 +48,7 @@ impl Listen for UnixListener {
     }
 }
 
-/// Which call, for as long as the system runs.
+/// The number of a call, unique while the system runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CallNumber(u64);
 
@@ -69,10 +70,10 @@ struct Call {
     state: State,
 }
 
-/// All calls that are not answered, oldest first.
+/// All unanswered calls, oldest first.
 pub(super) struct Callers<L> {
     listener: L,
-    /// Whose system it is.
+    /// The user that owns the system.
     owner: u32,
     calls: Vec<Call>,
     next: u64,
@@ -80,10 +81,10 @@ pub(super) struct Callers<L> {
     paused: Option<u64>,
 }
 
-/// What a turn has found.
+/// The findings of a turn.
 #[derive(Default)]
 pub(super) struct Turn {
-    /// Questions, to be answered each.
+    /// Questions, each of which must be answered.
     pub(super) questions: Vec<(CallNumber, Vec<u8>)>,
     /// Why nobody could be accepted.
     pub(super) trouble: Option<io::Error>,
@@ -103,7 +104,7 @@ impl<L: Listen> Callers<L> {
         }
     }
 
-    /// Adds what is to be waited for: one entry for the listener, one for each call.
+    /// Adds the entries to poll: one for the listener, one for each call.
     pub(super) fn watch<'c>(&'c self, entries: &mut Vec<PollFd<'c>>) {
         let new = match self.paused {
             Some(_) => Interest::Nothing,
@@ -120,13 +121,13 @@ impl<L: Listen> Callers<L> {
         }));
     }
 
-    /// When there is something to do though nobody says anything.
+    /// When there is something to do even if no caller says anything.
     pub(super) fn deadline(&self) -> Option<u64> {
         let calls = self.calls.iter().map(|call| call.until);
         calls.chain(self.paused).min()
     }
 
-    /// Goes on with all calls for which there is news (`ready`, in the order of [`watch`](Self::watch)) and
+    /// Continues all calls for which there is news (`ready`, in the order of [`watch`](Self::watch)) and
     /// accepts others.
     pub(super) fn turn(&mut self, ready: &[bool], now: u64) -> Turn {
         let mut turn = Turn::default();
@@ -146,10 +147,10 @@ impl<L: Listen> Callers<L> {
                 Ok((stream, who)) => self.admit(stream, who, now, &mut turn),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => break,
-                    // Of that one caller, or of nobody.
+                    // An error of that one caller, or of none.
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => {
-                        // Often too few descriptors: one that is kept for nothing is given up.
+                        // Often too few descriptors: an idle call is given up.
                         self.make_room(None);
                         self.paused = Some(now + PAUSE);
                         turn.trouble = Some(error);
@@ -170,7 +171,7 @@ impl<L: Listen> Callers<L> {
                 "this system belongs to user {}, you are {}",
                 self.owner, who.user
             ));
-            // One who does not listen is not told.
+            // A caller that does not read is not told.
             let _ = (&stream).write(&line_of(&refusal));
             turn.stranger = Some(who.user);
             return;
@@ -192,13 +193,14 @@ impl<L: Listen> Callers<L> {
             state: State::Asking(PartialLine::default()),
         };
         self.next += 1;
-        // Who asks properly has mostly done so by now.
+        // A proper caller has usually asked by now.
         if call.go_on(&mut turn.questions) {
             self.calls.push(call);
         }
     }
 
-    /// Gives up the oldest call of a user, or of anybody: one whose question is known only if all are.
+    /// Gives up the oldest call of a user, or of any; a call whose question is known only if all questions
+    /// are.
     fn make_room(&mut self, user: Option<u32>) {
         let theirs = |call: &Call| user.is_none_or(|user| user == call.user);
         let oldest = self
@@ -211,7 +213,7 @@ impl<L: Listen> Callers<L> {
         }
     }
 
-    /// Answers a question that was handed out. One who is gone is not told.
+    /// Answers a question that was handed out. A caller that is gone is not told.
     pub(super) fn answer(&mut self, number: CallNumber, answer: &Answer) {
         let Some(place) = self.place(number) else {
             return;
@@ -248,7 +250,7 @@ impl Call {
         match &mut self.state {
             State::Asking(line) => {
                 let mut piece = [0; 4096];
-                // Enough for the longest line; who has sent more has it in a moment.
+                // Enough for the longest line; the rest of longer input is read in the next turn.
                 for _ in 0..=LONGEST / piece.len() {
                     match (&self.stream).read(&mut piece) {
                         Ok(0) => return false,
@@ -273,7 +275,7 @@ impl Call {
                 }
                 true
             }
-            // Nothing is expected: it is gone.
+            // Nothing is expected, so the caller is gone.
             State::Waiting => false,
             State::Answering { text, sent } => loop {
                 match (&self.stream).write(&text[*sent..]) {
@@ -291,7 +293,7 @@ impl Call {
     }
 }
 
-/// Whether it can be tried again.
+/// Whether the call can be retried.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -300,7 +302,8 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn line_of(answer: &Answer) -> Vec<u8> {
-    // Plain data always has a text; an answer that has none would be an empty line, which the caller refuses.
+    // Plain data can always be serialised; otherwise the answer would be an empty line, which the caller
+    // refuses.
     let mut text = serde_json::to_vec(answer).unwrap_or_default();
     text.push(b'\n');
     text

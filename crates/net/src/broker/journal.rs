@@ -1,5 +1,5 @@
-//! Journal: sentences for whoever looks after the system, on standard error: the broker neither waits for a reader,
-//! nor ends because there is none, nor says more in a second than can be read.
+//! Journal: messages for the administrator, on standard error. The broker neither waits for a reader, nor ends
+//! because there is none, nor writes more in a second than can be read.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use weft_sys::poll::{self, Interest, PollFd};
 
-/// Sentences in a second at most.
+/// Most sentences in a second.
 const MOST: u32 = 20;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What was said lately.
+/// The latest messages.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     /// When the second that is counted began, in nanoseconds.
@@ -54,7 +54,7 @@ fn write(text: fmt::Arguments<'_>) {
     let error = io::stderr();
     let mut entries = [PollFd::new(&error, Interest::Write)];
     if matches!(poll::wait(&mut entries, Some(Duration::ZERO)), Ok(1)) {
-        // Nobody is left to be told that nobody listens.
+        // If this fails, nobody is left to be told.
         let _ = (&error).write_all(text.to_string().as_bytes());
     }
 }

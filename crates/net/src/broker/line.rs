@@ -1,18 +1,18 @@
 //! Partial line: a line that comes in pieces.
 
-/// Bytes of a line at most: a policy for 64 clients takes about two thousand.
+/// Most bytes of a line: a policy for 64 clients takes about two thousand.
 pub const LONGEST: usize = 16 << 10;
 
-/// What has come of a line so far, never more than [`LONGEST`] bytes.
+/// The bytes of a line so far, never more than [`LONGEST`] bytes.
 #[derive(Debug, Default)]
 pub struct PartialLine(Vec<u8>);
 
-/// What a further piece made of it.
+/// The state of the line after a further piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LineProgress {
     /// It is not complete.
     Incomplete,
-    /// All before its end. What came after it is not looked at.
+    /// The line, without its end. Anything after it is ignored.
     Whole(Vec<u8>),
     /// It is longer than a line may be.
     TooLong,

@@ -14,52 +14,52 @@ use super::process::{StartMessage, receive, send};
 use crate::policy::Choice;
 use crate::system::Capabilities;
 
-/// What can be asked.
+/// The possible questions.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// How is everybody?
+    /// The state of the system.
     Status,
-    /// This policy from now on.
+    /// Sets the policy from now on.
     Policy(Choice),
-    /// End.
+    /// Ends the system.
     Down,
-    /// The place of this client for the program that asks.
+    /// Gives the place of this client to the asking program.
     Attach(String),
 }
 
-/// What comes back.
+/// The possible answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// It is done.
     Done,
-    /// To [`Question::Status`].
+    /// The answer to [`Question::Status`].
     Status(Status),
-    /// Why not, and what to do.
+    /// The reason of a refusal, and what to do.
     Refused(String),
 }
 
-/// How everybody is.
+/// The state of a system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Of the system.
+    /// Name of the system.
     pub name: String,
-    /// Where the network namespace of a veth is opened: for `nsenter --net=…`.
+    /// The path of the network namespace of a veth: for `nsenter --net=…`.
     pub namespace: Option<String>,
-    /// Through what the wire is reached, and why no better way.
+    /// How the wire is accessed, and why not in a better way.
     pub wire: String,
-    /// Frames that the card lost for want of buffers, since the driver started.
+    /// Frames that the card lost for lack of buffers, since the driver started.
     pub missed: u64,
     /// Frames for an address that nobody has.
     pub unknown: u64,
     /// The policy now.
     pub policy: Choice,
-    /// Those nearest the wire first.
+    /// Components, those nearest the wire first.
     pub components: Vec<ComponentStatus>,
-    /// In order.
+    /// Clients, in order.
     pub clients: Vec<ClientStatus>,
 }
 
-/// How a component is.
+/// The state of a component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ComponentStatus {
     /// Its name.
@@ -68,16 +68,16 @@ pub struct ComponentStatus {
     pub process: u32,
     /// How often it was replaced.
     pub restarts: u32,
-    /// Processor time that the one that runs has used.
+    /// Processor time, in seconds, used by its present process.
     pub seconds: f64,
 }
 
-/// How a client is.
+/// The state of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientStatus {
     /// Its name.
     pub name: String,
-    /// Whether somebody is there.
+    /// Whether a program is attached.
     pub attached: bool,
     /// Frames handed to it.
     pub received: u64,
@@ -87,11 +87,11 @@ pub struct ClientStatus {
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Frames for it that were dropped because its queue was full.
+    /// Frames for it dropped because its queue was full.
     pub dropped_full: u64,
-    /// Because it had not given buffers back.
+    /// Frames for it dropped because it had not returned buffers.
     pub dropped_starved: u64,
-    /// What it should not have written.
+    /// Its invalid writes.
     pub faults: u64,
     /// Buffers taken back from it or its neighbours.
     pub reclaimed: u64,
@@ -102,7 +102,7 @@ pub struct ClientStatus {
 /// How long the broker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer at most.
+/// Most bytes of an answer.
 const ANSWER: u64 = 1 << 20;
 
 fn connect(name: &str) -> io::Result<UnixStream> {
@@ -112,7 +112,7 @@ fn connect(name: &str) -> io::Result<UnixStream> {
             format!("no system called {name:?} runs for this user ({error}): start one by weft net up FILE"),
         )
     })?;
-    // Anybody may listen under such a name: what another user says there is not believed.
+    // Anybody may listen under such a name: answers of another user are not believed.
     let owner = passing::peer_credentials(&stream)?.user;
     if owner != process::user() && owner != 0 {
         return Err(io::Error::new(
@@ -128,7 +128,8 @@ fn connect(name: &str) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Says the question. One who is refused may have been hung up on before: the answer is there all the same.
+/// Sends the question. The broker may have refused the caller and closed before: its answer can be read all
+/// the same.
 fn say(mut stream: &UnixStream, question: &Question) -> io::Result<()> {
     let mut text = serde_json::to_string(question)?;
     text.push('\n');
@@ -161,16 +162,16 @@ pub fn ask(name: &str, question: &Question) -> io::Result<Answer> {
     hear(&stream, &[])
 }
 
-/// Takes the place of a client: its capabilities, and the connection that keeps the place. The place is this
-/// process's: it is free again when the connection closes, and when this process ends, whoever else has the
-/// connection then.
+/// Takes the place of a client: its capabilities, and the connection that keeps the place. The place belongs
+/// to this process: it is free again when the connection closes, and when this process ends, even if another
+/// process still has the connection.
 ///
 /// # Errors
 /// If there is no such place, or it is taken.
 pub fn attach(name: &str, client: &str) -> io::Result<(Capabilities, UnixStream)> {
     let stream = connect(name)?;
     say(&stream, &Question::Attach(client.into()))?;
-    // Capabilities begin with a byte of its own; a refusal is a line of JSON.
+    // Capabilities begin with a distinct byte; a refusal is a line of JSON.
     let mut first = [0; 1];
     let length = (&stream).read(&mut first)?;
     if first[..length] != *b"G" {
@@ -179,7 +180,7 @@ pub fn attach(name: &str, client: &str) -> io::Result<(Capabilities, UnixStream)
             other => io::Error::other(format!("an unexpected answer: {other:?}")),
         });
     }
-    // They go over a pair of sockets that keeps messages whole; one end comes first.
+    // They are sent over a pair of sockets that preserves message boundaries; one of its ends arrives first.
     let (_, mut ends) = passing::receive(&stream, &mut first)?;
     let end = ends
         .pop()

@@ -1,4 +1,4 @@
-//! Process of a component: started with one socket, over which its capabilities come.
+//! Process of a component: started with one socket, over which its capabilities arrive.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,12 +14,12 @@ use weft_sys::{cores, passing};
 use crate::system::{Capabilities, Role, WireEnds};
 use crate::wire::{Far, Plug, PlugKind, Shape};
 
-/// How a component is started: this program with these words, and the number of the socket.
+/// How a component is started: the program, its arguments, and the number of the socket as the last one.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The program.
     pub program: PathBuf,
-    /// Words before the number of the socket.
+    /// Arguments before the number of the socket.
     pub words: Vec<OsString>,
 }
 
@@ -36,22 +36,21 @@ pub(super) enum WireMessage {
 pub(super) struct VirtualWire {
     /// Bits per second.
     pub(super) bits: u64,
-    /// Clients of the system, to whom its far end may send.
+    /// Number of clients of the system, to which its far end may send.
     pub(super) clients: usize,
 }
 
-/// Makes what is at the far end of a virtual wire, for a system of so many clients, in the process of its
-/// driver.
+/// Makes the far end of a virtual wire, for a system of `clients` clients, in the process of its driver.
 pub type FarEnd = fn(clients: usize) -> Box<dyn Far>;
 
-/// What a component is told when it starts, before its descriptors come.
+/// The first message to a component, before its descriptors.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StartMessage {
     pub(super) role: Role,
     pub(super) virtual_wire: Option<VirtualWire>,
     pub(super) core: Option<usize>,
     pub(super) nice: Option<i32>,
-    /// How many descriptors follow; the last is this one, if there is one.
+    /// How many descriptors follow; the last is that of the wire, if there is one.
     pub(super) descriptors: usize,
     pub(super) plug: Option<PlugKind>,
 }
@@ -136,7 +135,7 @@ impl Running {
             }
         }
         message.descriptors = descriptors.len();
-        // It need not read: whether it does is not waited for.
+        // It need not read: the broker does not wait for it.
         descriptor::set_nonblocking(&ours, true)?;
         let mut child = command.spawn()?;
         drop(command);
@@ -147,7 +146,7 @@ impl Running {
         match handle {
             Ok(handle) => Ok(Self { child, handle }),
             Err(error) => {
-                // Without its capabilities it is nothing; it must not stay unnoticed either.
+                // Without its capabilities it is useless, and must not stay behind.
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(error)
@@ -156,11 +155,11 @@ impl Running {
     }
 }
 
-/// The whole life of a component's process: takes its capabilities from the socket under this number, and
-/// runs until it is told to stop. `far_end`: for the driver of a virtual wire.
+/// The whole life of a component's process: takes its capabilities from the socket with this number, and runs
+/// until told to stop. `far_end`: for the driver of a virtual wire.
 ///
 /// # Errors
-/// If these are not what the role needs, or the kernel refuses.
+/// If the capabilities are not what the role needs, or the kernel refuses.
 pub fn component_main(number: i32, far_end: FarEnd) -> io::Result<()> {
     let socket = descriptor::inherited(number)?;
     let (message, mut descriptors) = receive(&socket)?;

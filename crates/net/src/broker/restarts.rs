@@ -1,30 +1,30 @@
-//! Restart times of a component that ends: a rate, not a number. One that ends again and again
-//! costs a start every ten seconds; nothing that happens in the course of months ends the system.
+//! Restart times of a component that ends: their rate is limited, not their number. A component that ends
+//! again and again costs one start every ten seconds; no number of failures over months ends the system.
 
 use std::collections::VecDeque;
 
-/// Restarts within [`WINDOW`] that are made at once.
+/// Restarts within [`WINDOW`] that are made immediately.
 const AT_ONCE: usize = 10;
 
-/// How far back restarts count, in nanoseconds.
+/// For how long restarts count, in nanoseconds.
 const WINDOW: u64 = 60_000_000_000;
 
-/// How long the first one beyond that waits, in nanoseconds; each further one twice as long.
+/// Delay of the first restart beyond that, in nanoseconds; it doubles for each further one.
 const FIRST: u64 = 100_000_000;
 
-/// How long none waits more than, in nanoseconds.
+/// Longest delay, in nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 
 /// The restarts of one component.
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
     total: u32,
-    /// When it ended, within the window.
+    /// Times at which it ended, within the window.
     recent: VecDeque<u64>,
 }
 
 impl Restarts {
-    /// Notes that it has ended, or could not be started; answers when to start it again. Times are
+    /// Notes that it has ended, or could not be started; returns when to start it again. Times are
     /// nanoseconds of the monotonic clock.
     pub(super) fn due_after(&mut self, now: u64) -> u64 {
         self.total = self.total.saturating_add(1);
@@ -40,7 +40,7 @@ impl Restarts {
         now + wait
     }
 
-    /// How many there were.
+    /// How many restarts there were.
     pub(super) fn total(&self) -> u32 {
         self.total
     }
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(waits[..AT_ONCE], [0; AT_ONCE]);
         assert_eq!(waits[AT_ONCE], FIRST);
         assert!(waits.iter().all(|&wait| wait <= LONGEST));
-        // A minute has never more than those at once and those that double.
+        // A minute never has more than the immediate restarts and the delayed ones.
         assert!(now / (60 * SECOND) >= 1_000 / 20, "{}", now / SECOND);
         // After a quiet minute it is as before.
         now += WINDOW;

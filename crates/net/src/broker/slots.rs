@@ -1,12 +1,13 @@
-//! Client slots: the places for programs that attach. Who has one, for how long, and what must be done before the next.
+//! Client slots: the places for programs that attach. Which program has one, for how long, and what must be
+//! done before the next one gets it.
 //!
 //! ```text
 //!   free ──capabilities──▶ taken ──its process or its connection ends──▶ leaving ──memory made anew──▶ free
 //! ```
 //!
-//! A place belongs to the process that connected. A child of it may have every descriptor and every mapping
-//! that it had: when the process ends, the place is taken from the child too, and what the child has is
-//! nobody's.
+//! A place belongs to the process that connected. A child may have inherited all its descriptors and
+//! mappings: when the process ends, the place is taken from the child too, and what the child still has is
+//! connected to nobody.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,7 @@ use super::callers::CallNumber;
 use super::messages::{Answer, send_capabilities};
 use crate::system::ComponentId;
 
-/// How long a program waits for its place to be ready before it is told to come again, in nanoseconds.
+/// How long a program waits for its place to be ready before it is told to try again, in nanoseconds.
 const READY: u64 = 3_000_000_000;
 
 /// The place of a client that is not free.
@@ -37,7 +38,7 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Both tell its end: it has closed, said something that nobody asked for, or ended.
+    /// Both show its end: it has closed, sent something unasked, or ended.
     pub(super) fn watch<'a>(&'a self, entries: &mut Vec<PollFd<'a>>) {
         entries.push(PollFd::new(&self.stream, Interest::Read));
         entries.push(PollFd::new(&self.process, Interest::Read));
@@ -52,7 +53,7 @@ pub(super) struct PendingAttachment {
 }
 
 impl Broker {
-    /// Notes who wants a place.
+    /// Notes a request for a place.
     ///
     /// # Errors
     /// Why it cannot have it, and what to do.
@@ -85,7 +86,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Makes the memory of those who are gone anew. What cannot be made now is tried again.
+    /// Replaces the memory of programs that are gone. What cannot be made now is retried.
     pub(super) fn clear_slots(&mut self) {
         let leaving: Vec<usize> = self
             .slots
@@ -112,7 +113,7 @@ impl Broker {
             let name = self.system.name(ComponentId::Client(pending.client));
             let refusal = match self.slots.get(&pending.client) {
                 Some(ClientSlot::Taken(_)) => taken(&name),
-                // No byte of the next one may go where the last one looks.
+                // No byte for the next program may go where the last one can read.
                 None if self.system.is_settled(pending.client) => match self.hand_out(&pending) {
                     Ok(()) => continue,
                     Err(error) => format!("the place {:?} cannot be given: {error}", name),
@@ -135,7 +136,7 @@ impl Broker {
     /// Gives a program its capabilities.
     ///
     /// # Errors
-    /// If nothing could be made to be given: the caller still waits for an answer.
+    /// If the capabilities could not be made: the caller still waits for an answer.
     fn hand_out(&mut self, pending: &PendingAttachment) -> io::Result<()> {
         let capabilities = self
             .system
@@ -152,7 +153,7 @@ impl Broker {
             Err(error) => {
                 let name = self.system.name(ComponentId::Client(pending.client));
                 self.say(format_args!("the place {name} could not be given: {error}"));
-                // Some of it may have arrived.
+                // Some of them may have arrived.
                 ClientSlot::Leaving
             }
         };

@@ -1,4 +1,4 @@
-//! Device of the IP stack: the client port, whose frames are read and written where they lie.
+//! Device of the IP stack: the client port, whose frames are read and written in place.
 
 use smoltcp::phy::{
     Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken,
@@ -28,9 +28,8 @@ impl TxToken for Sending<'_> {
         let sent = self.0.send(length, |bytes| f.take().map(|f| f(bytes)));
         match (sent.flatten(), f) {
             (Some(result), _) => result,
-            // The token was made when there was a buffer, and borrows the part since then. A frame
-            // too long for a buffer is written into nothing: the stack asked for more than the
-            // device's size.
+            // The token was made when there was a buffer, and has borrowed the queue since then. A frame too
+            // long for a buffer is discarded: the stack exceeded the device's size.
             (None, Some(f)) => f(&mut vec![0; length]),
             (None, None) => unreachable!("the frame was written by one of the two"),
         }
@@ -42,7 +41,7 @@ impl Device for ClientPort {
     type TxToken<'a> = Sending<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Sending<'_>)> {
-        // What comes may have to be answered: nothing is taken before an answer can be sent.
+        // A frame may have to be answered: none is taken before an answer can be sent.
         let (rx, tx) = self.split();
         if !tx.is_ready() {
             return None;
@@ -61,8 +60,8 @@ impl Device for ClientPort {
         found.medium = Medium::Ethernet;
         found.max_transmission_unit = 1514;
         found.max_burst_size = Some(64);
-        // Linux leaves the checksum of what it sends into a veth to nobody, as no wire is there:
-        // received UDP and TCP is not checked, sent UDP and TCP is always summed.
+        // Linux computes no checksum for what it sends into a veth, as there is no wire: received UDP and TCP
+        // is not checked, sent UDP and TCP always has a checksum.
         found.checksum = ChecksumCapabilities::default();
         found.checksum.udp = Checksum::Tx;
         found.checksum.tcp = Checksum::Tx;

@@ -1,4 +1,4 @@
-//! Client port: both channels of a client, with the buffers that are its own for the moment.
+//! Client port: both channels of a client, with the buffers that it owns at the moment.
 
 use std::io;
 
@@ -30,14 +30,14 @@ pub(super) struct TxQueue {
     buffers: Buffers,
     source: Option<Source>,
     pool: Pool,
-    /// Somebody wanted to send and there was no buffer.
+    /// Whether a sender found no buffer.
     hungry: bool,
 }
 
 const MUX: u32 = 1;
 
 impl ClientPort {
-    /// `received` is shared with the copier, `sent` with whoever reads it.
+    /// `received` is shared with the copier, `sent` with its reader.
     #[must_use]
     pub fn new(received: Buffers, sent: Buffers, rx: Sink, tx: Source) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl ClientPort {
         (&mut self.rx, &mut self.tx)
     }
 
-    /// A channel is in another generation: what the other side had of it is its again, or ours.
+    /// A channel enters another generation: buffers that the other side had return to their owner.
     ///
     /// # Errors
     /// If the channel is another one and cannot be mapped.
@@ -86,12 +86,12 @@ impl ClientPort {
         Ok(())
     }
 
-    /// Whether somebody wanted to send and there was no buffer.
+    /// Whether a sender found no buffer.
     pub(super) fn is_hungry(&self) -> bool {
         self.tx.hungry
     }
 
-    /// Whether those who send for it are far behind.
+    /// Whether the components that send for it are far behind.
     pub(super) fn is_ahead(&mut self) -> bool {
         self.tx.source.as_mut().is_some_and(Source::is_ahead)
     }
@@ -108,14 +108,14 @@ impl ClientPort {
         }
     }
 
-    /// Asks to be notified; true if there is something already.
+    /// Asks to be notified; true if something has arrived already.
     #[must_use = "with something to do there is no event to wait for"]
     pub(super) fn announce(&mut self) -> bool {
         let found = self.tx.hungry && !self.tx.pool.is_empty();
         if let Some(source) = &mut self.tx.source
             && self.tx.hungry
         {
-            // Until a buffer comes back nothing that is received can be answered either.
+            // Until a buffer comes back, received frames cannot be answered either.
             return source.announce_returns() || found;
         }
         match &mut self.rx.sink {
@@ -141,7 +141,7 @@ impl RxQueue {
 
     /// The bytes of a frame that was taken.
     pub(super) fn bytes(&mut self, frame: Descriptor) -> &mut [u8] {
-        // The descriptor was accepted by the ledger, so it lies within.
+        // The ledger has accepted the descriptor, so it lies within.
         self.buffers
             .own(frame.offset, usize::from(frame.length))
             .unwrap_or(&mut [])
@@ -161,7 +161,7 @@ impl TxQueue {
     fn collect(&mut self) {
         if let Some(source) = &mut self.source {
             while let Some(back) = source.take_back() {
-                // What the multiplexer returns wrongly is not used again.
+                // A buffer that the multiplexer returns wrongly is not used again.
                 let _ = self.pool.take_back(back, MUX);
             }
         }

@@ -18,7 +18,7 @@ pub struct Stack {
     port: ClientPort,
     sockets: SocketSet<'static>,
     interface: Interface,
-    /// When it wants to run though nothing comes, as of the last step.
+    /// When it wants to run even if nothing arrives, as of the last step.
     deadline: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ impl Stack {
         socket.connect(self.interface.context(), remote, local)
     }
 
-    /// Takes in and sends out what there is, a bounded number of frames; true if anything came.
+    /// Receives and sends a bounded number of frames; true if anything arrived.
     pub fn poll(&mut self, now: u64) -> bool {
         use smoltcp::iface::PollIngressSingleResult as Ingress;
         let now = instant(now);
@@ -147,10 +147,10 @@ impl Stack {
         changed
     }
 
-    /// When the stack wants to be polled although nothing comes, in nanoseconds.
+    /// When the stack wants to be polled even if nothing arrives, in nanoseconds.
     pub fn poll_at(&mut self, now: u64) -> Option<u64> {
         if self.port.is_hungry() {
-            // What the sockets hold goes out when a buffer comes back, which notifies.
+            // The sockets' data is sent when a buffer comes back, which notifies.
             return None;
         }
         let at = self.interface.poll_at(instant(now), &self.sockets)?;
@@ -158,7 +158,7 @@ impl Stack {
     }
 }
 
-/// A stack that nobody gives work beside what its sockets hold.
+/// A stack without other work than what its sockets hold.
 impl Stage for Stack {
     fn step(&mut self, now: u64, counters: &mut [Counters]) -> bool {
         let came = self.poll(now);

@@ -12,18 +12,18 @@ use crate::control::orders::Reattachment;
 use crate::plan::{ECHO_PORT, FAR, UNASKED_PORT};
 use crate::stage::Stage;
 
-/// What a client does with UDP. All of them echo TCP on the same port.
+/// The work of a client over UDP. All of them echo TCP on the same port.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Work {
     /// Sends back whatever comes.
     Echo,
-    /// Answers one of so many datagrams.
+    /// Answers one of `every` datagrams.
     ReceiveMostly {
         /// Datagrams for one answer.
         every: u32,
     },
-    /// Sends so many datagrams for one that comes.
+    /// Sends `times` datagrams for each one that arrives.
     TransmitMostly {
         /// Answers to one datagram.
         times: u32,
@@ -33,7 +33,7 @@ pub enum Work {
         /// The rate.
         bits: u64,
     },
-    /// Copies each datagram and sums it, so many times, before it sends it back.
+    /// Copies and sums each datagram `rounds` times before it sends it back.
     ComputeHeavy {
         /// How often.
         rounds: u32,
@@ -47,7 +47,7 @@ pub struct Client {
     udp: Option<SocketHandle>,
     tcp: Vec<SocketHandle>,
     count: u64,
-    /// Answers that are still to be sent, and to whom.
+    /// Answers that are still to be sent, and their destination.
     unanswered: Option<(u32, IpEndpoint, usize)>,
     began: Option<u64>,
     sent: u64,
@@ -60,7 +60,7 @@ pub struct Client {
 const CONNECTIONS: usize = 4;
 
 impl Client {
-    /// A client that does this.
+    /// A client that does `work`.
     #[must_use]
     pub fn new(mut stack: Stack, work: Work) -> Self {
         let udp = stack.udp(ECHO_PORT);
@@ -138,7 +138,7 @@ impl Client {
         let passed = u128::from(now.saturating_sub(began));
         let due = passed * u128::from(bits) / (8 * PAYLOAD as u128) / 1_000_000_000;
         let due = u64::try_from(due).unwrap_or(u64::MAX);
-        // What could not be sent for want of buffers is not made up later without end.
+        // Datagrams that could not be sent for lack of buffers are made up later only to a limit.
         self.sent = self.sent.max(due.saturating_sub(256));
         let mut moved = false;
         while self.sent < due && socket.can_send() {
@@ -175,7 +175,7 @@ impl Client {
                     _ => break,
                 }
             }
-            // The other side has ended and got all of its bytes back.
+            // The other side has finished, and has all its bytes back.
             if !socket.may_recv() && socket.may_send() && !socket.can_recv() {
                 socket.close();
                 moved = true;
@@ -185,7 +185,7 @@ impl Client {
     }
 }
 
-/// Copies and sums: work on the whole of a packet.
+/// Copies and sums: work on a whole packet.
 fn compute(bytes: &[u8], rounds: u32) -> u64 {
     let mut sum = 0u64;
     let mut copy = [0u8; 2048];

@@ -1,13 +1,13 @@
-//! Orders that come with memory: what a neighbour of a client is sent when the client is another one.
+//! Orders with memory: the messages to a client's neighbours when the client is replaced.
 //!
 //! ```text
 //!   broker ──messages with descriptors──▶ component          (then the page says: generation n)
 //! ```
 //!
-//! Whatever a client could reach is given up with it: its two regions, its queues, its page, its waiter and the
-//! events that it notified. Its successor gets others, and so do the neighbours, over a pair of sockets that keeps
-//! messages whole. The broker never waits for a reader; a component whose socket is full is cut off, and
-//! replaced.
+//! Everything that a client could access is given up with it: its two regions, its queues, its page, its waiter
+//! and the events that it notified. Its successor gets new ones, and so do the neighbours, over a pair of sockets
+//! that preserves message boundaries. The broker never waits for a reader; a component whose socket is full is cut
+//! off, and replaced.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,17 +28,17 @@ pub struct ChannelEnd {
     pub(crate) limit: u32,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Another channel at a port, whose descriptors name buffers of the region with this number. Descriptors:
-    /// its memory, the other side's event, and the region, if the component maps it.
+    /// A new channel at a port, whose descriptors name buffers of the region number `epoch`. Descriptors: its
+    /// memory, the other side's event, and the region, if the component maps it.
     Channel {
         port: usize,
         end: ChannelEnd,
         epoch: u32,
     },
-    /// Frames of a client lie in another region from now on, the one with this number. Descriptor: the region.
+    /// From now on frames of a client are in another region, number `epoch`. Descriptor: the region.
     Region { client: usize, epoch: u32 },
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Message {
     pub(crate) descriptors: Vec<OwnedFd>,
 }
 
-/// Both ends of the way from the broker to one component.
+/// Both ends of the socket pair from the broker to one component.
 pub(crate) struct OrderPair {
     sending: OwnedFd,
     receiving: OwnedFd,
@@ -92,13 +92,13 @@ impl Orders {
         Self { socket, silent }
     }
 
-    /// All messages that are there.
+    /// All messages that have arrived.
     pub(crate) fn take(&mut self) -> Vec<io::Result<Received>> {
         let mut all = Vec::new();
         let mut text = [0; LONGEST];
         loop {
             match passing::receive(&self.socket, &mut text) {
-                // The broker is gone, and we with it.
+                // The broker is gone, so we end.
                 Ok((0, _)) => return all,
                 Ok((length, descriptors)) => all.push(self.open(&text[..length], descriptors)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return all,
@@ -149,7 +149,7 @@ pub(crate) enum Received {
     Region(NewRegion),
 }
 
-/// A channel in the place of another.
+/// A channel that replaces another.
 pub(crate) struct NewChannel {
     memory: ChannelMemory,
     event: Option<EventFd>,
@@ -164,7 +164,7 @@ impl NewChannel {
     }
 }
 
-/// Another region that frames of a client are sent from.
+/// A new region from which frames of a client are sent.
 pub struct NewRegion {
     client: usize,
     epoch: u32,
@@ -193,7 +193,7 @@ impl NewRegion {
     }
 }
 
-/// What has become of the channel at a port.
+/// The change of the channel at a port.
 pub struct Reattachment {
     port: usize,
     generation: u32,
@@ -221,14 +221,14 @@ impl Reattachment {
         self.generation
     }
 
-    /// Of several the last stays. The channel may have been reattached once more since it was sent, or the
-    /// page be read before it said so.
+    /// Of several channels the last one counts. The channel may have been reattached once more since the
+    /// message was sent, or the page may have been read before it said so.
     pub(crate) fn replace(&mut self, channel: NewChannel) {
         self.generation = self.generation.max(channel.end.generation);
         self.channel = Some(channel);
     }
 
-    /// The number of the region that its descriptors name, if it is another channel.
+    /// The number of the region that its descriptors name, if it is a new channel.
     #[must_use]
     pub fn epoch(&self) -> Option<u32> {
         self.channel.as_ref().map(|channel| channel.epoch)
@@ -237,7 +237,7 @@ impl Reattachment {
     /// The region that came with the channel; `None` if it is the one that is mapped already.
     ///
     /// # Errors
-    /// If it is no region or cannot be mapped so.
+    /// If it is no region or cannot be mapped like this.
     pub fn region(&mut self, writable: bool) -> io::Result<Option<Buffers>> {
         let region = self
             .channel
@@ -248,7 +248,7 @@ impl Reattachment {
             .transpose()
     }
 
-    /// The source of the channel as it is now, from the one that it was.
+    /// The new source of the channel, made from the former one.
     ///
     /// # Errors
     /// If the memory cannot be mapped.
@@ -261,7 +261,7 @@ impl Reattachment {
         }
     }
 
-    /// The sink of the channel as it is now, from the one that it was.
+    /// The new sink of the channel, made from the former one.
     ///
     /// # Errors
     /// If the memory cannot be mapped.

@@ -1,13 +1,14 @@
-//! Control page: one page shared by a component and the broker, orders in one direction, counters in the other.
+//! Control page: one page shared by a component and the broker, with orders in one direction and counters in
+//! the other.
 //!
 //! ```text
 //!   broker writes     changes │ stop │ generation of each port │ policy
 //!   component writes  acknowledged │ processor time │ counters of each port
 //! ```
 //!
-//! Everything is a 64-bit word, read and written one by one. A component looks at `changes` in each
-//! step (SYNC control.changes: the broker's Release after its orders, the component's Acquire). Orders that
-//! come with memory are [messages](super::orders); they are sent before the page speaks of them.
+//! Everything is a 64-bit word, read and written one by one. A component looks at `changes` in each step
+//! (SYNC control.changes: the broker's Release after its orders, the component's Acquire). Orders with memory
+//! are [messages](super::orders); they are sent before the page mentions them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,10 +35,10 @@ const COUNTERS: usize = LIMITS + CLIENTS;
 const EACH: usize = 8;
 const WORDS: usize = (COUNTERS + PORTS * EACH).next_multiple_of(512);
 
-/// What a component has counted at one of its ports.
+/// The counts of a component at one of its ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Frames that went on.
+    /// Frames that were passed on.
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -45,7 +46,7 @@ pub struct Counters {
     pub full: u64,
     /// Frames dropped because no empty buffer was left.
     pub starved: u64,
-    /// Frames dropped because nobody wanted them: an unknown address, too short.
+    /// Frames dropped as undeliverable: an unknown address, too short.
     pub unknown: u64,
     /// Descriptors and indices that a peer should not have written.
     pub faults: u64,
@@ -72,7 +73,7 @@ impl Counters {
 #[derive(Clone)]
 pub struct ControlPage {
     memory: Arc<Mapping>,
-    /// Why the component cannot go on: of this process alone.
+    /// Why the component cannot continue; known only in this process.
     failure: Arc<OnceLock<io::Error>>,
 }
 
@@ -88,7 +89,7 @@ impl ControlPage {
     /// Maps a page that was handed over.
     ///
     /// # Errors
-    /// If it is no page of this version.
+    /// If it is not a page of this version.
     pub fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
         let file = MemoryFile::adopt(descriptor)?;
         if file.len() != WORDS * 8 {
@@ -131,15 +132,16 @@ impl ControlPage {
         self.word(CHANGES).load(Ordering::Acquire)
     }
 
-    /// Broker: lets the component see the orders written before. Its event is to be notified after this.
+    /// Broker: makes the orders written before visible to the component. Its event must be notified after
+    /// this.
     pub fn announce(&self) {
         // Release: SYNC control.changes.
         self.word(CHANGES).fetch_add(1, Ordering::Release);
     }
 
-    /// Component: these changes have been followed.
+    /// Component: acknowledges that these changes have been followed.
     pub fn acknowledge(&self, changes: u64) {
-        // Release: SYNC control.acknowledged: nothing of the old order is touched after this.
+        // Release: SYNC control.acknowledged: nothing of the old state is touched after this.
         self.word(ACKNOWLEDGED).store(changes, Ordering::Release);
     }
 
@@ -163,11 +165,11 @@ impl ControlPage {
 
     /// Component: an order could not be followed. Its [`Runner`](crate::runner::Runner) ends with this.
     pub fn fail(&self, error: io::Error) {
-        // The first reason is the one.
+        // The first reason counts.
         let _ = self.failure.set(error);
     }
 
-    /// Why the component cannot go on, if it cannot.
+    /// Why the component cannot continue, if it cannot.
     #[must_use]
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.get()
@@ -181,14 +183,15 @@ impl ControlPage {
             .load(Ordering::Acquire) as u32
     }
 
-    /// Broker: another generation of the channel at a port. What belongs to it has been sent before.
+    /// Broker: sets the generation of the channel at a port. The message that belongs to it has been sent
+    /// before.
     pub fn set_generation(&self, port: usize, generation: u32) {
-        // Release: SYNC control.generation: who sees it finds the message that came with it.
+        // Release: SYNC control.generation: a component that sees it finds the message that belongs to it.
         self.word(GENERATION + port.min(PORTS - 1))
             .store(generation.into(), Ordering::Release);
     }
 
-    /// Broker: the policy from now on.
+    /// Broker: sets the policy.
     pub fn set_policy(&self, choice: &Choice) {
         self.set(POLICY + 1, choice.order as u64);
         self.set(POLICY + 2, choice.bound.into());
@@ -202,7 +205,7 @@ impl ControlPage {
                 choice.limits.get(client).copied().unwrap_or(0),
             );
         }
-        // Release: SYNC control.policy: who sees this version finds what belongs to it, or something newer.
+        // Release: SYNC control.policy: a component that sees this version finds its policy, or a newer one.
         self.word(POLICY).fetch_add(1, Ordering::Release);
     }
 
@@ -240,7 +243,7 @@ impl ControlPage {
         }
     }
 
-    /// What was counted at a port.
+    /// The counts at a port.
     #[must_use]
     pub fn counters(&self, port: usize) -> Counters {
         let word = |index| self.get(COUNTERS + port.min(PORTS - 1) * EACH + index);

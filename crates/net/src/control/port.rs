@@ -1,4 +1,5 @@
-//! Control port: a component's side of its control page. What it has followed, what it has counted.
+//! Control port: a component's side of its control page. It records what the component has followed and
+//! counted.
 
 use std::io;
 
@@ -9,13 +10,13 @@ use crate::policy::Choice;
 /// A component's side of its control page.
 pub struct ControlPort {
     page: ControlPage,
-    /// The port of the page at which its own port 0 stands.
+    /// The port of the page that is its own port 0.
     first: usize,
     seen: u64,
     generations: Vec<u32>,
-    /// Where memory comes from; `None` for a component that is never given other memory.
+    /// The source of new memory; `None` for a component that is never given other memory.
     orders: Option<Orders>,
-    /// Regions that came and were not asked for yet.
+    /// Regions that have arrived and were not asked for yet.
     regions: Vec<NewRegion>,
     /// How often the policy had been changed when it was last asked for.
     policy_version: u64,
@@ -25,13 +26,13 @@ pub struct ControlPort {
 }
 
 impl ControlPort {
-    /// Of a component whose ports are of these generations.
+    /// The control port of a component whose ports have these generations.
     #[must_use]
     pub fn new(page: ControlPage, generations: Vec<u32>, orders: Option<Orders>) -> Self {
         Self::at(page, 0, generations, orders)
     }
 
-    /// Of a component whose ports are those of the page from `first` on.
+    /// The control port of a component whose ports are those of the page from `first` on.
     #[must_use]
     pub fn at(
         page: ControlPage,
@@ -40,16 +41,16 @@ impl ControlPort {
         orders: Option<Orders>,
     ) -> Self {
         let ports = first..first + generations.len();
-        // Counters go on where a predecessor was when it died.
+        // Counters continue from the values of a predecessor that died.
         let counters: Vec<Counters> = ports.map(|port| page.counters(port)).collect();
         Self {
-            // What was ordered since the generations were granted is looked for in the first step.
+            // The first step looks for orders since the generations were granted.
             seen: page.changes().wrapping_sub(1),
             generations,
             first,
             orders,
             regions: Vec::new(),
-            // Whatever stands there is asked for in the first step too.
+            // The first step also reads the present policy.
             policy_version: 0,
             reported: counters.clone(),
             counters,
@@ -64,20 +65,21 @@ impl ControlPort {
         self.page.changes() != self.seen
     }
 
-    /// The ports whose channel has changed, each with what it is now; to be called when
+    /// The ports whose channel has changed, each with its new channel; to be called when
     /// [`is_changed`](Self::is_changed), and [`followed`](Self::followed) after it.
     ///
     /// # Errors
-    /// If what came with an order is not what it should be: this component cannot go on.
+    /// If an order came with the wrong memory: this component cannot continue.
     pub(crate) fn reattachments(&mut self) -> io::Result<Vec<Reattachment>> {
-        // The page first: what came with the generations that stand there was sent before.
+        // The page first: the messages of its generations were sent before.
         let mut reattachments: Vec<Reattachment> = (0..self.generations.len())
             .map(|port| Reattachment::new(port, self.page.generation(self.first + port)))
             .collect();
         for received in self.orders.iter_mut().flat_map(Orders::take) {
             match received? {
                 Received::Channel(port, channel) => {
-                    // A successor finds what was sent before it was granted the same or newer.
+                    // A successor also finds messages that were sent before it was granted the same channel
+                    // or a newer one.
                     if let Some(reattachment) = reattachments.get_mut(port)
                         && channel.is_newer_than(self.generations[port])
                     {
@@ -94,7 +96,7 @@ impl ControlPort {
         Ok(reattachments)
     }
 
-    /// Regions in the place of others, which came along with the last [`reattachments`](Self::reattachments).
+    /// New regions that replace others, which arrived with the last [`reattachments`](Self::reattachments).
     pub(crate) fn regions(&mut self) -> Vec<NewRegion> {
         std::mem::take(&mut self.regions)
     }
@@ -108,14 +110,14 @@ impl ControlPort {
         Some(self.page.policy())
     }
 
-    /// How often orders have changed, to be asked before they are followed.
+    /// How often orders have changed, to be read before they are followed.
     pub(crate) fn changes(&self) -> u64 {
         self.page.changes()
     }
 
     /// The orders have been followed, as of `changes` read before.
     ///
-    /// Not if one of them could not be: nobody must believe that the old memory is let go of.
+    /// Not if one of them could not be followed: nobody must believe that the old memory is released.
     pub(crate) fn followed(&mut self, changes: u64, result: io::Result<()>) {
         self.seen = changes;
         if let Err(error) = result {

@@ -22,14 +22,14 @@ impl Default for Backlog {
 }
 
 impl Backlog {
-    /// Client `client` has a first frame of so many bytes.
+    /// Notes that a client's first frame has `length` bytes.
     #[inline]
     pub fn set(&mut self, client: usize, length: u16) {
         self.mask |= 1 << client;
         self.length[client] = length;
     }
 
-    /// It has none.
+    /// Notes that a client has no frame.
     #[inline]
     pub fn clear(&mut self, client: usize) {
         self.mask &= !(1 << client);
@@ -49,13 +49,13 @@ impl Backlog {
         self.length[client]
     }
 
-    /// Bytes of the first frame of each client; of those that have none it means nothing.
+    /// Bytes of the first frame of each client; meaningless for those that have none.
     #[inline]
     pub(super) fn lengths(&self) -> &[u16; CLIENTS] {
         &self.length
     }
 
-    /// The same without the frames of clients that are not in a mask.
+    /// The same, restricted to the clients in a mask.
     #[inline]
     #[must_use]
     pub fn only(&self, mask: u64) -> Self {

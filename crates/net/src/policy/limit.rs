@@ -12,9 +12,9 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A rate with the burst that suits it: what it sends in 5 ms, at least two frames. So a
-    /// multiplexer that gets no processor for a few milliseconds makes up for it, and a second is
-    /// exact to half a per cent.
+    /// A rate with the burst that suits it: what it sends in 5 ms, at least two frames. So a multiplexer that
+    /// has no processor for a few milliseconds catches up, and the rate over a second is exact to half a per
+    /// cent.
     #[must_use]
     pub fn of_bits(bits: u64) -> Self {
         Self {
@@ -36,10 +36,10 @@ struct Bucket {
     rate: Rate,
     /// Nanoseconds in which it fills from empty.
     whole: u64,
-    /// Billionths of a byte at the time `at`: no rounding that adds up, so that the limit is exact.
+    /// Billionths of a byte at the time `at`: rounding errors do not accumulate, so the limit is exact.
     level: u64,
     at: u64,
-    /// For a frame of this length it is not enough before that moment.
+    /// A frame length for which the bucket is not enough before that time.
     refused: (u16, u64),
 }
 
@@ -65,14 +65,14 @@ impl Bucket {
         self.level = if passed >= self.whole {
             self.rate.full()
         } else {
-            // bits/s · ns / 8 = billionths of a byte; less than the whole, so within range.
+            // bits/s · ns / 8 = billionths of a byte; less than a full bucket, so within range.
             (self.level + passed * self.rate.bits / 8).min(self.rate.full())
         };
         self.at = self.at.max(now);
     }
 
-    /// The longest frame that there was enough for when the bucket was last looked at. A frame larger than the
-    /// bucket goes when it is full.
+    /// The longest frame for which the bucket was enough at the last look. A frame larger than the bucket goes
+    /// when it is full.
     fn enough_for(&self) -> u16 {
         if self.level >= self.rate.full() {
             return u16::MAX;
@@ -80,7 +80,7 @@ impl Bucket {
         u16::try_from(self.level / NANO).unwrap_or(u16::MAX)
     }
 
-    /// When there is enough for so many bytes: `now` if there is.
+    /// When there is enough for `length` bytes: `now` if there is already.
     #[inline]
     fn ready_at(&mut self, length: u16, now: u64) -> u64 {
         let need = (u64::from(length) * NANO).min(self.rate.full());
@@ -105,11 +105,11 @@ impl Bucket {
 
 /// Lets the inner policy choose among those clients whose bucket holds enough for their first frame.
 ///
-/// Most frames are answered by what is known of their buckets already, in one pass without a branch: the longest
-/// frame that each has enough for. Buckets of the others are filled and looked at one by one.
+/// Most decisions need only what is known about the buckets already, in one pass without a branch: the longest
+/// frame that each is enough for. The other buckets are filled and checked one by one.
 pub struct Limited {
     inner: Box<dyn Policy>,
-    /// By client, [`Bucket::enough_for`]; what has no limit has enough for all.
+    /// By client, [`Bucket::enough_for`]; a client without limit has enough for all frames.
     enough: [u16; CLIENTS],
     buckets: [Option<Bucket>; CLIENTS],
 }
@@ -129,7 +129,7 @@ impl Limited {
         }
     }
 
-    /// The clients whose first frame is no longer than what their bucket is known to have enough for.
+    /// The clients whose bucket is known to be enough for their first frame.
     #[inline]
     fn known_to_have_enough(&self, backlog: &Backlog) -> u64 {
         let pairs = self.enough.iter().zip(backlog.lengths()).enumerate();
@@ -182,7 +182,7 @@ mod tests {
     use super::super::RoundRobin;
     use super::*;
 
-    /// Sends as fast as the policy lets for so long; bytes of each client.
+    /// Sends as fast as the policy permits between two times; returns the bytes of each client.
     fn run(policy: &mut dyn Policy, lengths: &[u16], from: u64, until: u64) -> Vec<u64> {
         let mut backlog = Backlog::default();
         for (client, &length) in lengths.iter().enumerate() {
@@ -222,7 +222,7 @@ mod tests {
             let mut policy = Limited::new(Box::new(RoundRobin::default()), &[Some(rate)]);
             let first = run(&mut policy, &[1000], 0, 1_000_000_000)[0];
             let second = run(&mut policy, &[1000], 1_000_000_000, 3_000_000_000)[0];
-            // The first second has the full bucket besides.
+            // The first second has the full bucket in addition.
             let due = bits / 8 + u64::from(rate.burst);
             assert!(
                 first <= due + 1000 && first + 2000 > due,

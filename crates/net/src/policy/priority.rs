@@ -5,10 +5,10 @@ use super::{Backlog, CLIENTS, Policy, Turn};
 
 /// The backlogged client of the best level goes first, in a circle within a level.
 ///
-/// **Starvation bound.** After `bound` frames in a row that passed somebody of a worse level, the one
-/// who has been passed over longest in a circle gets one frame. So a client that is backlogged sends
-/// one of its frames after at most `(clients − 1) · (bound + 1)` frames of others, and the best level
-/// keeps at least `bound / (bound + 1)` of the wire.
+/// **Starvation bound.** After `bound` consecutive frames that passed a client of a worse level, the next
+/// passed-over client in a circle gets one frame. So a client that is backlogged sends one of its frames
+/// after at most `(clients − 1) · (bound + 1)` frames of others, and the best level keeps at least `bound /
+/// (bound + 1)` of the wire.
 pub struct StrictPriority {
     level: [u32; CLIENTS],
     bound: u32,
@@ -18,7 +18,7 @@ pub struct StrictPriority {
 }
 
 impl StrictPriority {
-    /// With these levels, client by client; 0 is the best and what a missing one gets.
+    /// With these levels, client by client; 0 is the best and the default.
     #[must_use]
     pub fn new(levels: &[u32], bound: u32) -> Self {
         let mut level = [0; CLIENTS];

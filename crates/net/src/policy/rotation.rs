@@ -20,8 +20,8 @@ impl Policy for RoundRobin {
     }
 }
 
-/// Deficit round robin (Shreedhar and Varghese, 1996): in each round a client may send `weight`
-/// quanta of bytes; what it could not use because its first frame was longer is carried over, what it
+/// Deficit round robin (Shreedhar and Varghese, 1996): in each round a client may send `weight` quanta of
+/// bytes; the part that it could not use because its first frame was longer is carried over, the part that it
 /// did not need is lost. A quantum is one largest frame, so that every visit sends at least one frame.
 pub struct DeficitRoundRobin {
     weights: [u32; CLIENTS],
@@ -69,8 +69,8 @@ impl Policy for DeficitRoundRobin {
                 self.deficit[client] -= length;
                 return Turn::Send(client);
             }
-            // A frame longer than all it may ever collect in a visit still goes in the end, since the
-            // deficit is carried over while there is a backlog.
+            // A frame longer than the quanta of one visit still goes in the end, since the deficit is carried
+            // over while there is a backlog.
             if !backlog.has(client) {
                 self.deficit[client] = 0;
             }

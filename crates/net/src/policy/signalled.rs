@@ -7,7 +7,7 @@ use super::{Backlog, CLIENTS, Policy, Turn};
 /// Cheapest, and fair only among clients that pause.
 #[derive(Default)]
 pub struct Signalled {
-    /// Who waits, oldest first; never twice, so never more than [`CLIENTS`].
+    /// The waiting clients, oldest first; never twice, so never more than [`CLIENTS`].
     waiting: std::collections::VecDeque<usize>,
     /// Bit `i`: `i` is in `waiting`.
     known: u64,

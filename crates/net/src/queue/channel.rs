@@ -1,4 +1,5 @@
-//! Channel: a pair of rings with the events of both sides: all that two neighbours share beside the buffers.
+//! Channel: a pair of rings with the events of both sides: everything that two neighbours share besides the
+//! buffers.
 
 use std::any::Any;
 use std::io;
@@ -11,20 +12,20 @@ use weft_sys::{Mapping, MemoryFile};
 use super::ring::{RingMemory, Words};
 use super::{Consumer, Descriptor, Full, Producer};
 
-/// Fewest entries of a ring of a channel: those of one line.
+/// Fewest entries of a channel's ring: one line of them.
 pub const LEAST: u32 = 16;
 
 /// Full buffers that wait for a sink that is far behind: two bursts of a component.
 pub const BEHIND: u32 = 128;
 
-/// The memory of one channel, made once by whoever builds the system and mapped by two components.
+/// The memory of one channel, made once by the builder of the system and mapped by two components.
 pub struct ChannelMemory {
     file: MemoryFile,
     capacity: u32,
 }
 
 impl ChannelMemory {
-    /// For two rings of so many entries.
+    /// Memory for two rings of `capacity` entries.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -95,7 +96,7 @@ impl ChannelMemory {
         Ok([at(0)?, at(ring_bytes(self.capacity))?])
     }
 
-    /// The end of the producer of data. `limit`: how many full buffers may wait at most.
+    /// The end of the producer of data. `limit`: the largest number of full buffers that may wait.
     ///
     /// # Errors
     /// If the memory cannot be mapped.
@@ -201,11 +202,11 @@ impl Source {
     #[inline]
     #[must_use]
     pub fn is_ahead(&mut self) -> bool {
-        // Without a event it runs next in the same thread.
+        // Without an event the sink runs next in the same thread.
         self.event.is_some() && self.used.backlog() >= BEHIND && self.used.depth() >= BEHIND
     }
 
-    /// The same end in another generation.
+    /// This end in another generation.
     #[must_use]
     pub fn reattach(self, generation: u32) -> Self {
         Self {
@@ -233,13 +234,13 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The next full buffer, to be [given back](Self::give_back).
+    /// Takes the next full buffer, which must be [given back](Self::give_back).
     #[inline]
     pub fn take(&mut self) -> Option<Descriptor> {
         self.used.pop()
     }
 
-    /// Lets the source use the places of what was taken, before the next [`settle`](Self::settle).
+    /// Lets the source use the places of taken entries, before the next [`settle`](Self::settle).
     #[inline]
     pub fn release(&mut self) {
         self.used.release();
@@ -263,8 +264,8 @@ impl Sink {
         }
     }
 
-    /// Gives a buffer back. There is room, as the ring has a place for each buffer of the source; a
-    /// source that made it seem otherwise loses the buffer until it is reattached.
+    /// Gives a buffer back. There is room, as the ring has a place for each buffer of the source; a source
+    /// that pretends otherwise loses the buffer until it is reattached.
     #[inline]
     pub fn give_back(&mut self, descriptor: Descriptor) -> bool {
         let empty = Descriptor {
@@ -274,7 +275,7 @@ impl Sink {
         self.free.push(empty).is_ok()
     }
 
-    /// The same end in another generation.
+    /// This end in another generation.
     #[must_use]
     pub fn reattach(self, generation: u32) -> Self {
         Self {
@@ -306,8 +307,8 @@ mod tests {
             EventWaiter::new().expect("made"),
             EventWaiter::new().expect("made"),
         );
-        // Events are kept by whoever built the system: one that is closed takes a notification along
-        // that nobody was woken for yet.
+        // The builder of the system keeps events open: closing one loses a notification that has not woken
+        // anybody yet.
         let _kept = (
             to_sink.share().expect("shared"),
             to_source.share().expect("shared"),

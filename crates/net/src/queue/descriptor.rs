@@ -1,4 +1,4 @@
-//! A descriptor: which buffer, how many bytes, whose.
+//! A descriptor: the buffer, the bytes, the client.
 
 /// Names a buffer of a region, in one 64-bit word, so that a peer that writes it while it is read can
 /// produce another descriptor but never half of one.
@@ -15,15 +15,15 @@ pub struct Descriptor {
     pub offset: u32,
     /// Bytes of the frame in it; 0 for an empty buffer.
     pub length: u16,
-    /// Which region, where a queue carries buffers of several: a client in the lower bits, and which of
-    /// its successive regions in the upper ones ([`of_region`](Self::of_region)).
+    /// The region, if a queue carries buffers of several: a client in the lower bits, and the number of its
+    /// region among successive ones in the upper bits ([`of_region`](Self::of_region)).
     pub tag: u16,
 }
 
 /// Bits of a tag that name the client.
 const CLIENT_BITS: u32 = 6;
 
-/// Tags of one client that differ: after so many regions the first one has its tag again.
+/// Number of different tags of one client: after this many regions the tags repeat.
 const EPOCHS: u32 = 1 << (u16::BITS - CLIENT_BITS);
 
 impl Descriptor {
@@ -37,8 +37,7 @@ impl Descriptor {
         }
     }
 
-    /// The same buffer of the region with this number (counted from 0, modulo 1024) that this client (0
-    /// to 63) has had.
+    /// The same buffer in region number `epoch` (counted from 0, modulo 1024) of this client (0 to 63).
     #[inline]
     #[must_use]
     pub const fn of_region(self, client: usize, epoch: u32) -> Self {
@@ -64,15 +63,15 @@ impl Descriptor {
         (self.tag >> CLIENT_BITS) as u32 == epoch % EPOCHS
     }
 
-    /// As it stands in the ring.
+    /// The word in the ring.
     #[inline]
     #[must_use]
     pub const fn to_word(self) -> u64 {
         self.offset as u64 | (self.length as u64) << 32 | (self.tag as u64) << 48
     }
 
-    /// From the ring. Any word is a descriptor; whether it names anything is for the
-    /// [`Ledger`](super::Ledger) to say.
+    /// From the ring. Any word is a descriptor; the [`Ledger`](super::Ledger) decides whether it names
+    /// anything.
     #[inline]
     #[must_use]
     pub const fn from_word(word: u64) -> Self {

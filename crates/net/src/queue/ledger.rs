@@ -1,8 +1,9 @@
-//! Ledger of the buffers of a region, who has which: private, exact, and the judge of every descriptor that comes in.
+//! Ledger: records which party has which buffer of a region. It is private and exact, and validates every
+//! incoming descriptor.
 
 use super::Descriptor;
 
-/// What is wrong with a descriptor.
+/// The error in a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// It lies outside of the region.
@@ -11,25 +12,25 @@ pub enum Fault {
     Alignment,
     /// The frame is longer than the buffer.
     Length,
-    /// The buffer is not where the sender says: given twice, or never had.
+    /// The sender does not have the buffer: it was given twice, or never held.
     Ownership,
 }
 
 /// Up to 64 parties can hold a buffer; bit `p` of its word says that party `p` does.
 ///
-/// Two uses. Who *owns* a region keeps in it who else has a buffer now ([`give`](Self::give),
-/// [`take_back`](Self::take_back)). Who *receives* buffers of another's region keeps in it what it
-/// has now, as party 0 ([`accept`](Self::accept), [`hand_back`](Self::hand_back)).
+/// It has two uses. The *owner* of a region records which other parties have a buffer ([`give`](Self::give),
+/// [`take_back`](Self::take_back)). The *receiver* of buffers of another's region records which it has, as
+/// party 0 ([`accept`](Self::accept), [`hand_back`](Self::hand_back)).
 pub struct Ledger {
     holders: Vec<u64>,
     shift: u32,
 }
 
 impl Ledger {
-    /// Of a region of `buffers` buffers, `size` bytes each.
+    /// The ledger of a region of `buffers` buffers, `size` bytes each.
     ///
     /// # Panics
-    /// If the size is no power of two: the caller has checked its description.
+    /// If the size is not a power of two: the caller has checked its description.
     #[must_use]
     pub fn new(buffers: u32, size: u32) -> Self {
         assert!(size.is_power_of_two(), "{size} is no power of two");
@@ -73,7 +74,7 @@ impl Ledger {
         Ok(slot)
     }
 
-    /// Notes that a party has given the buffer back; true if nobody else has it now.
+    /// Notes that a party has given the buffer back; true if no other party has it now.
     ///
     /// # Errors
     /// If that party did not have it, or there is no such buffer.
@@ -88,7 +89,7 @@ impl Ledger {
         Ok(*holders == 0)
     }
 
-    /// A buffer came in from its owner.
+    /// Notes that a buffer came from its owner.
     ///
     /// # Errors
     /// If it is here already, or there is no such buffer.
@@ -97,7 +98,7 @@ impl Ledger {
         self.give(descriptor, 0)
     }
 
-    /// A buffer goes back to its owner.
+    /// Notes that a buffer goes back to its owner.
     ///
     /// # Errors
     /// If it is not here.
@@ -121,8 +122,8 @@ impl Ledger {
         self.holders.iter().filter(held).count() as u32
     }
 
-    /// Takes all buffers from a party, and calls `freed` with the offset of each that nobody has
-    /// then: what is done when the party has died.
+    /// Takes all buffers from a party that has died, and calls `freed` with the offset of each that nobody
+    /// has then.
     pub fn reclaim(&mut self, party: u32, mut freed: impl FnMut(u32)) {
         for (slot, holders) in self.holders.iter_mut().enumerate() {
             if *holders & 1 << party != 0 {

@@ -111,7 +111,7 @@ fn no_wake_up_is_lost() {
     loom::model(|| sleeper_and_ringer(Producer::publish));
 }
 
-/// The model can fail: without the producer's fence a wake-up is lost, and loom says so.
+/// The model can fail: without the producer's fence a wake-up is lost, and loom reports it.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_the_fence_a_wake_up_is_lost() {

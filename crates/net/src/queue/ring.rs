@@ -7,21 +7,21 @@
 //! ```
 //!
 //! # Who may touch what
-//! The producer writes `tail` and the slots, the consumer writes `head`; both write `waiting`.
-//! What stands in shared memory is only ever what the *other* side is to know: each side works from
-//! its private copy and never reads its own word back. Capacity and mask are not shared at all.
+//! The producer writes `tail` and the slots, the consumer writes `head`; both write `waiting`. Shared memory
+//! only holds what the *other* side must know: each side works from its private copy and never reads its own
+//! word back. Capacity and mask are not shared at all.
 //!
 //! # What a peer can do
-//! Write anything anywhere. An index that lies outside of the window of `capacity` places is a
-//! [fault](Consumer::faults), counted and otherwise treated as "nothing new": no slot is read or
-//! written because of it. A slot is read once, as one word. So a peer can starve or flood its own
-//! ring and do nothing else; what the descriptors *name* is checked by the [`Ledger`](super::Ledger).
+//! A peer can write anything anywhere. An index outside of the window of `capacity` places is a
+//! [fault](Consumer::faults), counted and otherwise treated as "nothing new": no slot is read or written
+//! because of it. A slot is read once, as one word. So a peer can starve or flood its own ring, but nothing
+//! else; the [`Ledger`](super::Ledger) checks what the descriptors *name*.
 //!
 //! # Generations
-//! Indices count items since the beginning of a *generation*, in the lower 40 bits; the upper 24 are
-//! the generation itself. When one side is replaced, both take a handle of the next generation,
-//! each in its own time: until both have, the words of one lie outside the window of the other, and
-//! nothing is there.
+//! Indices count items since the beginning of a *generation*, in the lower 40 bits; the upper 24 are the
+//! generation itself. When one side is replaced, both take a handle of the next generation, each in its own
+//! time: until both have it, the words of one lie outside the window of the other, and the ring appears
+//! empty.
 //!
 //! # Signalling
 //! ```text
@@ -32,10 +32,10 @@
 //!   something: go on                     waiting = 0, notify
 //!   nothing: sleep until notified
 //! ```
-//! If L misses P, the fences order W before S: S sees it and notifies. The event remembers a
-//! notification that comes before the sleep. A busy consumer has `waiting == 0` and is never notified. Two
-//! notifications for one sleep are possible and harmless. `models/queue.pml` is this protocol on a machine with store
-//! buffers; the models below explore the code.
+//! If L misses P, the fences order W before S: S sees it and notifies. The event remembers a notification that comes
+//! before the sleep. A busy consumer has `waiting == 0` and is never notified. Two notifications for one sleep are
+//! possible and harmless. `models/queue.pml` models this protocol on a machine with store buffers; the models below
+//! explore the code.
 //!
 //! # Ordering
 //! * SYNC queue.publish: the producer's Release of `tail`, the consumer's Acquire: slots and the
@@ -71,7 +71,7 @@ const LINE: u64 = 8;
 /// Bits of an index below its generation.
 const GENERATION: u32 = 40;
 
-/// Both handles of a ring find their words here.
+/// The shared memory of a ring, for both handles.
 #[derive(Clone)]
 pub(super) struct RingMemory {
     words: *const Words,
@@ -90,7 +90,7 @@ impl RingMemory {
     /// long as `memory` lives. Others may write to them at any time.
     ///
     /// # Panics
-    /// If the capacity is no power of two or larger than [`MOST`].
+    /// If the capacity is not a power of two, or larger than [`MOST`].
     pub(super) unsafe fn new(
         words: *const Words,
         slots: *const AtomicU64,
@@ -113,8 +113,8 @@ impl RingMemory {
         unsafe { &*self.words }
     }
 
-    /// Asks the processor for the lines of the slots in between, but the first, which is read at once:
-    /// so they come together and not one after the other.
+    /// Prefetches the lines of the slots in between, except the first, which is read at once: so they are
+    /// fetched together and not one after the other.
     #[inline]
     fn fetch(&self, from: u64, until: u64) {
         #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
@@ -123,7 +123,7 @@ impl RingMemory {
             let mut next = (from | (LINE - 1)) + 1;
             let most = until.min(from + 8 * LINE);
             while next < most {
-                // SAFETY: a hint, and an address of a slot besides.
+                // SAFETY: a hint, with the address of a slot.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(self.slot(next)).cast()) };
                 next += LINE;
             }
@@ -132,7 +132,7 @@ impl RingMemory {
         let _ = (from, until);
     }
 
-    /// How many items wait, for one who only looks on: 0 while the sides are of different generations.
+    /// How many items wait, for an observer: 0 while the sides are of different generations.
     pub(super) fn waiting(&self) -> u32 {
         // Relaxed: nothing is read because of it.
         let head = self.words().head.load(Ordering::Relaxed);
@@ -154,11 +154,11 @@ impl RingMemory {
 /// The writing end of a ring.
 pub struct Producer {
     memory: RingMemory,
-    /// Entries in use at most: the capacity, or less where a queue is limited.
+    /// Entries in use at most: the capacity, or less if the queue is limited.
     limit: u64,
     next: u64,
     published: u64,
-    /// The consumer's head as last seen: never ahead of the true one, unless the consumer lies.
+    /// The consumer's head as last seen: never ahead of the true one, unless the consumer cheats.
     head: u64,
     faults: u64,
 }
@@ -207,7 +207,7 @@ impl Producer {
         self.limit.saturating_sub(self.next.wrapping_sub(self.head)) as u32
     }
 
-    /// At most so many wait: those not yet taken when the consumer's index was last read.
+    /// The most that wait: those not yet taken when the consumer's index was last read.
     #[inline]
     #[must_use]
     pub fn backlog(&self) -> u32 {
@@ -221,7 +221,7 @@ impl Producer {
         self.next.wrapping_sub(self.head) as u32
     }
 
-    /// Reads the consumer's index, and believes it only if it lies between what it was and what was
+    /// Reads the consumer's index, and accepts it only if it lies between its last value and what was
     /// published.
     #[inline]
     fn look(&mut self) {
@@ -254,7 +254,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Lets the consumer see all that was pushed. True: it waits, and is to be notified.
+    /// Makes all pushed items visible to the consumer. True: it waits, and must be notified.
     #[inline]
     #[must_use = "a consumer that waits and is not notified sleeps on"]
     pub fn publish(&mut self) -> bool {
@@ -274,7 +274,7 @@ impl Producer {
         true
     }
 
-    /// For the model that shows what the fence is for.
+    /// For the model that shows the need for the fence.
     #[cfg(all(test, loom))]
     pub(super) fn publish_without_fence(&mut self) -> bool {
         self.published = self.next;
@@ -304,7 +304,7 @@ impl Producer {
         self.faults
     }
 
-    /// The same end in another generation: what was pushed and not taken is forgotten.
+    /// The same end in another generation: items that were pushed and not taken are dropped.
     #[must_use]
     pub fn reattach(self, generation: u32) -> Self {
         let limit = self.limit as u32;
@@ -354,7 +354,7 @@ impl Consumer {
     fn look(&mut self) -> bool {
         // Acquire: SYNC queue.publish.
         let tail = self.memory.words().tail.load(Ordering::Acquire);
-        // What was taken but not released still stands in the ring.
+        // Items that were taken but not released are still in the ring.
         let filled = tail.wrapping_sub(self.released);
         let seen = self.head.wrapping_sub(self.released);
         if filled <= u64::from(self.memory.capacity) && filled >= seen {
@@ -373,13 +373,13 @@ impl Consumer {
         self.tail.wrapping_sub(self.head) as u32
     }
 
-    /// Whether nothing waits.
+    /// Whether no item waits.
     #[must_use]
     pub fn is_empty(&mut self) -> bool {
         self.head == self.tail && !self.look()
     }
 
-    /// Gives the places of all that was taken back to the producer.
+    /// Gives the places of all taken items back to the producer.
     #[inline]
     pub fn release(&mut self) {
         if self.released != self.head {
@@ -389,8 +389,8 @@ impl Consumer {
         }
     }
 
-    /// Asks to be notified when something comes, and looks once more: true if something is there
-    /// already (then nothing was asked, do not sleep).
+    /// Asks to be notified when something arrives, and looks once more: true if something has arrived already
+    /// (then the request is withdrawn, do not sleep).
     #[must_use = "with something in the queue there is no event to wait for"]
     pub fn announce(&mut self) -> bool {
         let waiting = &self.memory.words().waiting;
@@ -405,8 +405,7 @@ impl Consumer {
         false
     }
 
-    /// Takes the request of [`announce`](Self::announce) back, where the consumer was woken by
-    /// something else.
+    /// Withdraws the request of [`announce`](Self::announce), when the consumer was woken by something else.
     pub fn withdraw(&mut self) {
         self.memory.words().waiting.store(0, Ordering::Relaxed);
     }
@@ -417,7 +416,7 @@ impl Consumer {
         self.faults
     }
 
-    /// The same end in another generation: what stands in the ring is forgotten.
+    /// The same end in another generation: items in the ring are dropped.
     #[must_use]
     pub fn reattach(self, generation: u32) -> Self {
         Self::new(self.memory, generation)
@@ -444,7 +443,7 @@ pub(super) fn heap(capacity: u32, limit: u32) -> (Producer, Consumer, Arc<HeapRi
     )
 }
 
-/// The memory of [`heap`], which a test may scribble over as a peer would.
+/// The memory of [`heap`], which a test may overwrite as a peer would.
 #[cfg(test)]
 pub(super) struct HeapRing {
     pub(super) words: Words,

@@ -82,7 +82,7 @@ fn a_new_generation_sees_nothing_of_the_old() {
     assert_eq!((producer.faults(), consumer.faults()), (0, 0));
 }
 
-/// Ten million hostile index words, descriptors and returns: nothing but counted faults.
+/// Ten million hostile index words, descriptors and returns: they cause only counted faults.
 #[test]
 fn ten_million_hostile_words_do_no_harm() {
     use weft_sys::random::SeededRandom;
@@ -93,7 +93,7 @@ fn ten_million_hostile_words_do_no_harm() {
     let mut ledger = Ledger::new(BUFFERS, 2048);
     let (mut accepted, mut refused, mut returned) = (0u64, 0u64, 0u64);
     let mut held: Vec<Descriptor> = Vec::new();
-    // Where both handles really are: what a peer that wants to do harm would aim at.
+    // The true positions of both handles, which a malicious peer would target.
     let (mut head, mut tail, mut faults) = (0u64, 0u64, 0u64);
     for round in 0..ROUNDS {
         let noise = random.next_u64();
@@ -145,7 +145,7 @@ fn ten_million_hostile_words_do_no_harm() {
         assert!(producer.room() <= 32);
         let _ = producer.publish();
         if round % 1_000 == 0 {
-            // What the consumer will not take back is given up, as when a client is replaced.
+            // Buffers that the consumer does not take back are given up, as when a client is replaced.
             for descriptor in held.drain(..) {
                 ledger.hand_back(descriptor).expect("it is held");
             }

@@ -8,9 +8,9 @@ use crate::control::Counters;
 use crate::control::orders::Reattachment;
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 
-/// Validates everything that one client writes before anybody whom others need sees it: a client that
-/// writes nonsense spends the time of its own driver, not that of the Tx multiplexer and of its copier.
-/// Maps no buffers.
+/// Validates everything that one client writes before a component that others depend on sees it: a client
+/// that writes nonsense costs the time of its own driver, not that of the Tx multiplexer and of its copier.
+/// It maps no buffers.
 ///
 /// Port 0 is the Rx copier, port 1 the client as receiver, port 2 the client as sender, port 3 the Tx
 /// copier or multiplexer.
@@ -19,9 +19,9 @@ pub struct ClientDriver {
     to_client: Option<Source>,
     from_client: Option<Sink>,
     mux: Option<Source>,
-    /// Which buffers the client has to read.
+    /// Buffers that the client has, to read.
     received: Ledger,
-    /// Which buffers of the client are on their way.
+    /// Buffers of the client that are on their way.
     sent: Ledger,
     buffers: (u32, u32),
 }
@@ -33,8 +33,8 @@ const CLIENT: u32 = 1;
 const HEADER: u16 = 14;
 
 impl ClientDriver {
-    /// Between these neighbours, in the order of the ports; with so many buffers to receive into, and
-    /// to send from.
+    /// A driver between these neighbours, in the order of the ports, with `buffers` to receive into and to
+    /// send from.
     #[must_use]
     pub fn new(
         (copier, to_client): (Sink, Source),
@@ -72,7 +72,7 @@ impl ClientDriver {
             }
         }
         for _ in 0..BURST {
-            // What the client does not take stays with the copier, which drops and counts.
+            // Frames that the client does not take stay with the copier, which drops and counts them.
             if client.room() == 0 {
                 break;
             }
@@ -141,7 +141,7 @@ impl Stage for ClientDriver {
     fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
         match change.port() {
             0 => {
-                // The copier has all of its buffers again. The client is reattached along with it.
+                // The copier has all of its buffers again. The client is reattached with it.
                 self.copier = change.sink(self.copier.take())?;
                 self.received = Ledger::new(self.buffers.0, SIZE);
             }
@@ -156,7 +156,7 @@ impl Stage for ClientDriver {
                 });
             }
             2 => {
-                // The client has all of its buffers again. The multiplexer is reattached along with it.
+                // The client has all of its buffers again. The multiplexer is reattached with it.
                 self.from_client = change.sink(self.from_client.take())?;
                 self.sent = Ledger::new(self.buffers.1, SIZE);
             }
@@ -180,7 +180,7 @@ impl Stage for ClientDriver {
             if client.room() > 0 {
                 found |= copier.announce();
             }
-            // The copier needs its buffers; a client without frames notifies for nothing.
+            // The copier needs its buffers; a client without frames would notify for nothing.
             found |= client.announce_returns();
         }
         if let (Some(client), Some(mux)) = (&mut self.from_client, &mut self.mux) {

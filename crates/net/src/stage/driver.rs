@@ -1,5 +1,5 @@
-//! The Ethernet driver: the only part that knows the wire. Two halves, which run in turn as one
-//! component or each in a thread of its own.
+//! The Ethernet driver: the only part that knows the wire. It has two halves, which run in turn as one
+//! component, or each in its own thread.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -22,7 +22,7 @@ pub struct RxDriver {
 const MUX: u32 = 1;
 
 impl RxDriver {
-    /// `mux` is port 0; the region has so many buffers.
+    /// `mux` is port 0; the region has `buffers` buffers.
     #[must_use]
     pub fn new(wire: Box<dyn RxWire>, mux: Source, buffers: u32) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Stage for RxDriver {
                 length,
                 tag: 0,
             };
-            // Both hold: there is room, and the buffer came from the wire, which had it from us.
+            // Both succeed: there is room, and the buffer came from the wire, which had it from us.
             let given = self.pool.give(descriptor, MUX).is_ok();
             if given && mux.push(descriptor).is_ok() {
                 counters.frames += 1;
@@ -115,16 +115,16 @@ pub struct TxDriver {
     mux: Option<Sink>,
     /// For each client: the region that its frames come from.
     regions: Vec<Sent>,
-    /// A frame that the wire had no room for.
+    /// A frame for which the wire had no room.
     waiting: Option<Descriptor>,
     deadline: Option<u64>,
 }
 
-/// A region that frames of a client come from.
+/// A region from which frames of a client are sent.
 struct Sent {
-    /// Its number: what the multiplexer still sends of the one before is refused.
+    /// Its number: frames that the multiplexer still sends from the previous one are refused.
     epoch: u32,
-    /// Which of its buffers the wire has.
+    /// Its buffers that the wire has.
     ledger: Ledger,
 }
 
@@ -140,15 +140,16 @@ impl Sent {
         frame.is_of_epoch(self.epoch) && self.ledger.accept(frame).is_ok()
     }
 
-    /// Whether the multiplexer waits for this frame, which has left: one of a former region it has to be
-    /// told of too; one that was sent for a multiplexer since replaced is not held any more.
+    /// Whether the multiplexer waits for this frame, which has left. It must be told even about a frame of a
+    /// former region; a frame sent for a multiplexer that was replaced is no longer held.
     fn hand_back(&mut self, frame: Descriptor) -> bool {
         !frame.is_of_epoch(self.epoch) || self.ledger.hand_back(frame).is_ok()
     }
 }
 
 impl TxDriver {
-    /// `mux` is port 0; frames come from regions of so many buffers each, with these numbers, by client.
+    /// `mux` is port 0; `regions` gives, by client, the number of buffers and the epoch of the region that
+    /// frames come from.
     #[must_use]
     pub fn new(wire: Box<dyn TxWire>, mux: Sink, regions: &[(u32, u32)]) -> Self {
         Self {
@@ -193,9 +194,9 @@ impl Stage for TxDriver {
                         .as_ref()
                         .is_some_and(|region| descriptor.is_of_epoch(region.epoch));
                     if !region.is_some_and(|region| region.accept(descriptor)) {
-                        // Of a client that is gone, or sent twice, as when a driver of its own was
-                        // replaced while the first was on its way: it goes back unsent, so that the
-                        // multiplexer's count is right.
+                        // A frame of a client that is gone, or one sent twice, for instance when a
+                        // client-side driver was replaced while the first copy was on its way: it goes back
+                        // unsent, so that the multiplexer's count stays right.
                         match is_current {
                             true => counters.faults += 1,
                             false => counters.reclaimed += 1,
@@ -214,7 +215,7 @@ impl Stage for TxDriver {
             counters.bytes += u64::from(descriptor.length);
         }
         self.wire.flush(now);
-        // What was completed by the flush goes back at once.
+        // Frames completed by the flush go back at once.
         while let Some(descriptor) = self.wire.completed(now) {
             let region = self.regions.get_mut(descriptor.client());
             if region.is_some_and(|region| region.hand_back(descriptor)) {

@@ -1,4 +1,4 @@
-//! Pool: the buffers of a region as their owner sees them: those at hand, and who has the others.
+//! Pool: the buffers of a region, seen by their owner: those at hand, and which parties have the others.
 
 use crate::queue::{Descriptor, Fault, Ledger};
 
@@ -9,7 +9,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// All buffers of a region of so many, `size` bytes each, are at hand.
+    /// A pool of `count` buffers of `size` bytes each, all at hand.
     #[must_use]
     pub fn new(count: u32, size: u32) -> Self {
         Self {
@@ -39,16 +39,16 @@ impl Pool {
     /// Notes that a taken buffer now is with a party.
     ///
     /// # Errors
-    /// If the party has it already, or it is none of ours.
+    /// If the party has it already, or it is not ours.
     #[inline]
     pub fn give(&mut self, descriptor: Descriptor, party: u32) -> Result<(), Fault> {
         self.ledger.give(descriptor, party).map(drop)
     }
 
-    /// A party gives a buffer back.
+    /// Takes a buffer back from a party.
     ///
     /// # Errors
-    /// If it did not have it: nothing changes then.
+    /// If the party did not have it: then nothing changes.
     #[inline]
     pub fn take_back(&mut self, descriptor: Descriptor, party: u32) -> Result<(), Fault> {
         if self.ledger.take_back(descriptor, party)? {
@@ -57,7 +57,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes everything back from a party that was replaced; how many buffers came free.
+    /// Takes everything back from a party that was replaced; returns how many buffers became free.
     pub fn reclaim(&mut self, party: u32) -> u64 {
         let before = self.spare.len();
         let spare = &mut self.spare;

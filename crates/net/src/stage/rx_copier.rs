@@ -106,7 +106,7 @@ impl Stage for RxCopier {
     }
 
     fn announce(&mut self) -> bool {
-        // Never for buffers of the client: without one, frames are dropped and the card goes on.
+        // Does not wait for the client's buffers: without one, frames are dropped, and the card continues.
 
         match &mut self.mux {
             Some(mux) => mux.announce(),

@@ -9,9 +9,9 @@ use crate::control::orders::Reattachment;
 use crate::plan::Address;
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 
-/// Looks at the destination address: a client's goes to that client, broadcast and multicast (hence
-/// ARP) to all. A frame for a client whose queue is full is dropped here, so that limiting the queue
-/// limits the client and nobody else.
+/// Looks at the destination address: a client's goes to that client, broadcast and multicast (hence ARP) to
+/// all. A frame for a client whose queue is full is dropped here, so that a limited queue limits only its
+/// client.
 ///
 /// Port 0 is the driver, port `1 + i` client `i`, party `i` of the ledger.
 pub struct RxMux {
@@ -26,7 +26,7 @@ struct Client {
     copier: Option<Source>,
 }
 
-/// A client as a party of the ledger, which has a bit for each of the most clients.
+/// A client as a party of the ledger, which has a bit for each possible client.
 const fn party(client: usize) -> u32 {
     client as u32
 }
@@ -35,7 +35,7 @@ const fn party(client: usize) -> u32 {
 const HEADER: u16 = 14;
 
 impl RxMux {
-    /// With the region of the driver (mapped for reading) and the clients in order.
+    /// A multiplexer over the driver's region (mapped for reading), with the clients in order.
     #[must_use]
     pub fn new(buffers: Buffers, driver: Sink, clients: Vec<(Address, Source)>) -> Self {
         Self {
@@ -153,8 +153,8 @@ impl Stage for RxMux {
     fn reattach(&mut self, change: Reattachment, counters: &mut [Counters]) -> io::Result<()> {
         let port = change.port();
         if port == 0 {
-            // The driver takes all of its buffers back by itself. The channels to the copiers are
-            // reattached along with it or before.
+            // The driver takes all of its buffers back itself. The channels to the copiers are reattached
+            // with it or before.
             self.driver = change.sink(self.driver.take())?;
             self.ledger = Ledger::new(self.buffers.count(), SIZE);
         } else if let Some(client) = self.clients.get_mut(port - 1) {
@@ -175,8 +175,8 @@ impl Stage for RxMux {
             Some(driver) => driver.announce(),
             None => false,
         };
-        // Copiers return the card's buffers at once. They are passed on when the next frame comes;
-        // if the driver is running out, it has to be now.
+        // Copiers return the card's buffers at once. They are passed on when the next frame arrives, or now
+        // if the driver is running out.
         let away: u32 = self
             .clients
             .iter_mut()

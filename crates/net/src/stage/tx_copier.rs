@@ -8,8 +8,8 @@ use crate::control::Counters;
 use crate::control::orders::Reattachment;
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 
-/// Copies each frame of its client into a region of its own and gives the client its buffer back at
-/// once. What is sent is then what was there when the copier looked.
+/// Copies each frame of its client into a region of its own and gives the client its buffer back at once. So
+/// the frame is sent as it was when the copier read it.
 ///
 /// Port 0 is the Tx multiplexer (party 1), port 1 the client.
 pub struct TxCopier {

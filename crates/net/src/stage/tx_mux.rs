@@ -10,10 +10,10 @@ use crate::control::orders::Reattachment;
 use crate::policy::{Backlog, Choice, Policy, Turn};
 use crate::queue::{Descriptor, Ledger, Sink, Source};
 
-/// Keeps the first frame of each client at hand, asks the policy, and lets at most `window` frames
-/// lie at the driver, so that who is next is decided late.
+/// Keeps the first frame of each client at hand, asks the policy, and lets at most `window` frames wait at
+/// the driver, so that the next client is chosen late.
 ///
-/// It maps no buffers: it never looks at a frame. Port 0 is the driver, port `1 + i` client `i`.
+/// It maps no buffers, as it never reads a frame. Port 0 is the driver, port `1 + i` client `i`.
 pub struct TxMux {
     driver: Option<Source>,
     clients: Vec<Client>,
@@ -26,9 +26,9 @@ pub struct TxMux {
 
 struct Client {
     sink: Option<Sink>,
-    /// The number of the region that its frames are in: what comes back of another one is not its.
+    /// The number of the region of its frames: returned buffers of another region are not its own.
     epoch: u32,
-    /// Which of its buffers are here or at the driver.
+    /// Its buffers that are here or at the driver.
     ledger: Ledger,
     held: u32,
     buffers: u32,
@@ -39,12 +39,12 @@ struct Client {
 /// Shortest frame that is sent: an Ethernet header.
 const HEADER: u16 = 14;
 
-/// Descriptors of a client that are refused in one step at most.
+/// Most descriptors of a client that are refused in one step.
 const PATIENCE: u32 = 64;
 
 impl TxMux {
-    /// With the clients in order, each with the number of buffers in its region, and of that region. The
-    /// policy is the usual one until another is set.
+    /// A multiplexer with the clients in order, each with the number of buffers in its region, and the number
+    /// of that region. The policy is the default until another is set.
     #[must_use]
     pub fn new(driver: Source, clients: Vec<(Sink, u32, u32)>, window: u32) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl TxMux {
         }
     }
 
-    /// What the driver had is lost; its buffers go back to their clients.
+    /// Frames at the driver are lost; their buffers go back to their clients.
     fn take_back_all(&mut self, counters: &mut [Counters]) {
         self.in_flight = 0;
         for (index, client) in self.clients.iter_mut().enumerate() {
@@ -91,7 +91,7 @@ impl TxMux {
         }
     }
 
-    /// Puts the next valid frame of a client at hand; true if anything was taken from its queue.
+    /// Fetches the next valid frame of a client; true if anything was taken from its queue.
     #[inline]
     fn refill(&mut self, index: usize, counters: &mut Counters) -> bool {
         let client = &mut self.clients[index];
@@ -212,7 +212,7 @@ impl Stage for TxMux {
         }
         if !full {
             for (index, client) in self.clients.iter_mut().enumerate() {
-                // Who has a frame at hand waits for its turn, not for more frames.
+                // A client with a frame at hand waits for its turn, not for more frames.
                 if !self.backlog.has(index)
                     && let Some(sink) = &mut client.sink
                 {

@@ -1,11 +1,12 @@
-//! Attachment of a client: all that it can reach, made anew for its successor, and given to those that the client shared it with.
+//! Attachment of a client: everything that the client can access; it is made anew for a successor, and given
+//! to the components that shared it.
 //!
 //! ```text
 //!   made anew       two regions, the queues with its neighbours and their events, its page, its waiter
 //!   told            Rx copier │ Tx copier │ client-side driver │ Tx multiplexer │ driver
 //! ```
 //!
-//! Whoever a client left behind still has the old memory, of which nobody reads a byte any more; and events
+//! Processes that a client left behind still have the old memory, which nobody reads any more, and events
 //! that wake nobody.
 
 use std::io;
@@ -17,9 +18,9 @@ use crate::buffers::BufferMemory;
 use crate::control::orders::{ChannelEnd, Message, Order};
 use crate::queue::ChannelMemory;
 
-/// A channel in the place of one that a client reaches.
+/// A channel that replaces one of a client.
 struct NewLink {
-    /// Which one.
+    /// The index of the replaced channel.
     place: usize,
     memory: ChannelMemory,
     source_event: EventFd,
@@ -35,11 +36,11 @@ struct Attachment {
 }
 
 impl System {
-    /// Makes everything anew that a client reaches and puts it in the place of the old; answers what its
-    /// neighbours are to be sent. `due`: the channels that are about to go to their next generation.
+    /// Replaces everything that a client can access; returns the messages for its neighbours. `due`: the
+    /// channels that are about to go to their next generation.
     ///
     /// # Errors
-    /// If something cannot be made: nothing has changed then.
+    /// If something cannot be made: then nothing has changed.
     pub(super) fn replace_attachment(
         &mut self,
         client: usize,
@@ -55,7 +56,7 @@ impl System {
                 (old.source.0, &old.source_event),
                 (old.sink.0, &old.sink_event),
             ] {
-                // Nobody else took it away. The client's own waiter goes as a whole.
+                // Nobody else removed it. The client's own waiter is dropped as a whole.
                 let _ = self.block(id).waiter.deregister(event);
             }
             let old = &mut self.links[link.place];
@@ -86,7 +87,7 @@ impl System {
                 source_event: EventFd::new()?,
                 sink_event: EventFd::new()?,
             };
-            // An event that nobody else has leaves a waiter when it is dropped.
+            // An event without other holders leaves a waiter when it is dropped.
             for (owner, event) in [
                 (old.source.0, &link.source_event),
                 (old.sink.0, &link.sink_event),
@@ -154,8 +155,8 @@ impl System {
         Ok(messages)
     }
 
-    /// Whether all that a client shares memory with have let go of what its predecessor had: what the next
-    /// one sends and receives goes nowhere else.
+    /// Whether all components that share memory with a client have released its predecessor's memory: then
+    /// the frames of the next one go nowhere else.
     #[must_use]
     pub fn is_settled(&self, client: usize) -> bool {
         let known = &self.description.clients[client];

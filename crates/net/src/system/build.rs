@@ -66,7 +66,7 @@ impl Capabilities {
     /// Builds the component. `wire`: for a driver.
     ///
     /// # Errors
-    /// If something is not what the role needs, or cannot be mapped.
+    /// If a descriptor is not what the role needs, or cannot be mapped.
     pub fn build(self, wire: Option<WireEnds>) -> io::Result<Runner> {
         let mut reader = Reader {
             descriptors: self.descriptors.into_iter(),
@@ -148,20 +148,20 @@ impl Capabilities {
     }
 }
 
-/// What a program needs that is a client with a stack of its own.
+/// The parts that a program needs to be a client with its own stack.
 pub struct ClientEnd {
-    /// Which client it is.
+    /// Index of the client.
     pub index: usize,
-    /// Where it is controlled.
+    /// Its control port.
     pub control: ControlPort,
-    /// Where frames come from and go to.
+    /// Its port for frames.
     pub port: ClientPort,
-    /// Wakes for what its neighbours notify.
+    /// Wakes when its neighbours notify.
     pub waiter: EventWaiter,
 }
 
 impl Capabilities {
-    /// The end of a client that has a stack of its own.
+    /// The end of a client with its own stack.
     ///
     /// # Errors
     /// If these are the capabilities of another component, or something cannot be mapped.

@@ -11,7 +11,7 @@ use super::{ComponentId, Link, System};
 use crate::client::Work;
 use crate::control::orders::ChannelEnd;
 
-/// What a component does, and the ends of its channels.
+/// The work of a component, and the ends of its channels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Descriptors: card, `rx`, `tx`, the regions to send from.
@@ -20,7 +20,7 @@ pub enum Role {
         rx: Option<ChannelEnd>,
         /// From the Tx multiplexer.
         tx: Option<ChannelEnd>,
-        /// The number of each region that frames come from, by client.
+        /// The number of the region that frames come from, by client.
         regions: Vec<u32>,
     },
     /// Descriptors: card, driver, copiers.
@@ -34,9 +34,9 @@ pub enum Role {
     TxMux {
         /// Towards the driver.
         driver: ChannelEnd,
-        /// From the clients, with how many buffers each has, and the number of its region.
+        /// From the clients, each with its number of buffers and the number of its region.
         clients: Vec<(ChannelEnd, u32, u32)>,
-        /// Frames that may lie at the driver.
+        /// Frames that may wait at the driver.
         window: u32,
     },
     /// Descriptors: card, what the client receives, multiplexer, client.
@@ -68,22 +68,23 @@ pub enum Role {
         rx: ChannelEnd,
         /// Towards the Tx multiplexer or its Tx copier.
         tx: ChannelEnd,
-        /// What it does.
+        /// Its work.
         work: Option<Work>,
     },
 }
 
-/// A role with its descriptors: control page and waiter first, then where orders come from (not for clients
+/// A role with its descriptors: control page and waiter first, then the socket for orders (not for clients
 /// and the Rx multiplexer, nor a driver that only receives), then those of the role.
 pub struct Capabilities {
     pub(super) role: Role,
     pub(super) descriptors: Vec<OwnedFd>,
-    /// All neighbours run in turn in the same thread: nobody is to be notified.
+    /// All neighbours run in turn in the same thread: nobody needs to be notified.
     pub(super) silent: bool,
 }
 
 impl Capabilities {
-    /// Of a role, with its descriptors in order: what another process has taken [apart](Self::into_parts).
+    /// Capabilities from a role and its descriptors in order, as another process took them
+    /// [apart](Self::into_parts).
     #[must_use]
     pub fn from_parts(role: Role, descriptors: Vec<OwnedFd>) -> Self {
         Self {
@@ -108,8 +109,8 @@ impl Capabilities {
         }
     }
 
-    /// Of a client: the memory of its two channels as anybody can map and write it who has them, and what
-    /// notifies the other side of each. First the one from which it receives.
+    /// For a client: the memory of its two channels, as any holder of these capabilities can map and write
+    /// it, and the event that notifies the other side of each. First the one from which it receives.
     ///
     /// # Errors
     /// If these are the capabilities of another component, or something cannot be mapped.
@@ -163,7 +164,7 @@ impl Writer<'_> {
 }
 
 impl System {
-    /// What a component gets.
+    /// The capabilities that a component gets.
     ///
     /// # Errors
     /// If no descriptors are left.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::client::Work;
 
-/// A guest beside an echo client, with what a description may put before it.
+/// A guest and an echo client, with the optional components in front of the guest.
 fn with_guest(driver: bool, tx_copier: bool, two: DriverThreads) -> Description {
     let mut description = Description::of(&[Work::Echo; 2]);
     description.driver_threads = two;
@@ -62,7 +62,7 @@ fn a_successor_is_given_nothing_that_its_predecessor_had() {
             before.iter().all(|inode| !after.contains(inode)),
             "{before:?} {after:?}"
         );
-        // What the predecessor notifies wakes nobody; what the successor does, its two neighbours.
+        // The predecessor's notifications wake nobody; the successor's wake its two neighbours.
         let woken = |system: &System| -> Vec<ComponentId> {
             let all = system.blocks.iter();
             all.filter(|(_, block)| is_awake(&block.waiter))
@@ -70,7 +70,7 @@ fn a_successor_is_given_nothing_that_its_predecessor_had() {
                 .collect()
         };
         for id in system.components() {
-            // They have seen what the broker notified.
+            // They have seen the broker's notifications.
             let soon = weft_sys::clock::monotonic() + 1_000;
             system.block(id).waiter.wait(Some(soon)).expect("waits");
         }
@@ -88,7 +88,7 @@ fn a_successor_is_given_nothing_that_its_predecessor_had() {
             event.notify();
         }
         assert_eq!(woken(&system).len(), if driver { 1 } else { 2 });
-        // Nor is the predecessor woken by what its successor is notified of.
+        // Nor do notifications of the successor wake the predecessor.
         for link in system.links.iter().filter(|link| link.touches(GUEST)) {
             link.source_event.notify();
             link.sink_event.notify();
@@ -101,7 +101,7 @@ fn a_successor_is_given_nothing_that_its_predecessor_had() {
 fn one_that_reads_no_orders_is_cut_off_and_its_replacement_is_up_to_date() {
     let description = with_guest(false, false, DriverThreads::One);
     let mut system = System::create(description).expect("made");
-    // Nobody runs, so nobody reads.
+    // No component runs, so nobody reads.
     let mut lost = Vec::new();
     for _ in 0..2_000 {
         lost = reattach(&mut system, GUEST).cut_off;
@@ -112,7 +112,7 @@ fn one_that_reads_no_orders_is_cut_off_and_its_replacement_is_up_to_date() {
     assert!(!lost.is_empty(), "there is room for all of them");
     for &id in &lost {
         assert!(!system.has_followed(id) && !system.is_settled(1));
-        // Whatever it says meanwhile.
+        // Whatever it acknowledges in the meantime.
         system
             .control_page(id)
             .acknowledge(system.control_page(id).changes());

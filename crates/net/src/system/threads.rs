@@ -1,5 +1,5 @@
-//! Threads: a system whose components run in threads of this process, or in one. For tests, for measuring, and where there
-//! is no privilege.
+//! Threads: a system whose components run in threads of this process, or in one. It serves tests, measurements, and users
+//! without privileges.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -97,10 +97,10 @@ impl Threads {
         self.system.set_policy(choice);
     }
 
-    /// Ends one component, as if it had died between two steps: its books are gone.
+    /// Ends one component, as if it had died between two steps: its ledgers are lost.
     ///
     /// # Errors
-    /// What its thread ended with.
+    /// The error with which its thread ended.
     pub fn kill(&mut self, id: ComponentId) -> io::Result<()> {
         let place = self.running.iter().position(|(group, _)| group == &[id]);
         let Some(place) = place else {
@@ -137,7 +137,7 @@ impl Threads {
         self.start_group(&[id], wire)
     }
 
-    /// Ends all; what went wrong.
+    /// Ends all; returns what went wrong.
     ///
     /// # Errors
     /// The first thing that went wrong in a thread.

@@ -1,4 +1,4 @@
-//! Wire ends: both halves of the wire that a driver is given, or one of them.
+//! Wire ends: both halves of a driver's wire, or one of them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ enum RxEnd {
     Virtual(VirtualRx),
     /// Packet sockets on an interface.
     Packet(PacketSocket),
-    /// An AF_XDP socket; whoever binds it leaves the other half here.
+    /// An AF_XDP socket; binding it leaves the other half here.
     Xdp(XdpPlug, OtherHalf),
     /// A TAP interface.
     Device(TapDevice),
@@ -40,14 +40,14 @@ enum TxEnd {
     Device(TapDevice),
 }
 
-/// The wire of a driver, or of one of two. Not attached to any buffers yet.
+/// The wire of a driver, or of one of two drivers, not yet attached to buffers.
 pub struct WireEnds {
     rx: Option<RxEnd>,
     tx: Option<TxEnd>,
 }
 
 impl WireEnds {
-    /// A virtual wire with somebody at its far end.
+    /// A virtual wire with `far` at its far end.
     #[must_use]
     pub fn virtual_wire(shape: Shape, far: Box<dyn Far>) -> Self {
         let (rx, tx) = virtual_wire(shape, far);
@@ -93,7 +93,7 @@ impl WireEnds {
     /// The receiving half, attached to the card's region, which is mapped here.
     ///
     /// # Errors
-    /// If there is none, or the region cannot be mapped or bound.
+    /// If there is no receiving half, or the region cannot be mapped or bound.
     pub(super) fn receiver(&mut self, card: OwnedFd) -> io::Result<Box<dyn RxWire>> {
         let mapped = |card| Buffers::adopt_card(card, true);
         Ok(match self.rx.take() {
@@ -116,7 +116,8 @@ impl WireEnds {
     /// The transmitting half, attached to the regions that frames are sent from, by client.
     ///
     /// # Errors
-    /// If there is none, or it is that of an AF_XDP socket whose receiving half is not built yet.
+    /// If there is no transmitting half, or it is that of an AF_XDP socket whose receiving half is not built
+    /// yet.
     pub(super) fn sender(&mut self, from: Vec<Buffers>) -> io::Result<Box<dyn TxWire>> {
         Ok(match self.tx.take() {
             Some(TxEnd::Virtual(wire)) => Box::new(wire.attached(from)),

@@ -15,11 +15,11 @@ use super::xdp::{XdpAccess, XdpPlug};
 use super::{TapInterface, Veth};
 use crate::description::WireDriver;
 
-/// An interface of the host that the system has to itself.
+/// Access to an interface of the host by the system.
 pub struct Access {
     method: AccessMethod,
     namespace: Option<NetworkNamespace>,
-    /// Which way it is, and why no better one, for people.
+    /// The way of access, and why not a better one, for people.
     pub how: String,
 }
 
@@ -29,18 +29,18 @@ enum AccessMethod {
     Tap(TapDevice),
 }
 
-/// What a driver gets of it: one descriptor, and what it is.
+/// The access that a driver gets: one descriptor, and its kind.
 #[derive(Debug)]
 pub enum Plug {
-    /// Of a packet socket.
+    /// A packet socket.
     Packet(PacketSocket),
-    /// Of an AF_XDP socket, to be bound.
+    /// An AF_XDP socket, to be bound.
     Xdp(XdpPlug),
-    /// Of a TAP interface.
+    /// A TAP interface.
     Tap(TapDevice),
 }
 
-/// What the descriptor of a [`Plug`] is.
+/// The kind of the descriptor of a [`Plug`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum PlugKind {
     /// A packet socket.
@@ -52,7 +52,7 @@ pub enum PlugKind {
 }
 
 impl Plug {
-    /// To be passed on.
+    /// The kind and the descriptor, to be passed on.
     #[must_use]
     pub fn into_parts(self) -> (PlugKind, OwnedFd) {
         match self {
@@ -62,7 +62,7 @@ impl Plug {
         }
     }
 
-    /// One that was handed over.
+    /// A plug that was handed over.
     #[must_use]
     pub fn adopt(kind: PlugKind, descriptor: OwnedFd) -> Self {
         match kind {
@@ -77,11 +77,11 @@ impl Plug {
 }
 
 impl Access {
-    /// To an interface of our network namespace, for a card of so many buffers. Without a wish: AF_XDP
-    /// if it works and takes nothing from the host, packet sockets otherwise.
+    /// Access to an interface of our network namespace, for a card of `buffers` buffers. Without `wish`:
+    /// AF_XDP if it works and takes nothing from the host, packet sockets otherwise.
     ///
     /// # Errors
-    /// If what was wished for does not work, or nothing does; it says why.
+    /// If the wished way does not work, or none does; the error says why.
     pub fn to_interface(name: &str, wish: Option<WireDriver>, buffers: u32) -> io::Result<Self> {
         let reason = match wish {
             Some(WireDriver::Packet) => None,
@@ -107,7 +107,7 @@ impl Access {
         })
     }
 
-    /// To the driver's end of a veth.
+    /// Access to the driver's end of a veth.
     ///
     /// # Errors
     /// As [`to_interface`](Self::to_interface).
@@ -122,7 +122,7 @@ impl Access {
         })
     }
 
-    /// To the driver's end of a TAP interface.
+    /// Access to the driver's end of a TAP interface.
     ///
     /// # Errors
     /// If no descriptors are left.
@@ -134,7 +134,7 @@ impl Access {
         })
     }
 
-    /// What a driver gets; one before gets nothing more.
+    /// A plug for a driver; an earlier driver then gets no more frames.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -149,8 +149,8 @@ impl Access {
         }
     }
 
-    /// What the sending half of a driver gets that is a process of its own. An AF_XDP socket belongs to
-    /// one process: that half sends through a packet socket then.
+    /// The plug for a driver's sending half in a separate process. An AF_XDP socket belongs to one process,
+    /// so that half then sends through a packet socket.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -183,7 +183,7 @@ fn xdp(name: &str, buffers: u32) -> io::Result<Access> {
     })
 }
 
-/// An address of the host on an interface: then others than us read its frames.
+/// An address of the host on an interface: if there is one, others read its frames, too.
 fn address_of_host(name: &str) -> io::Result<Option<IpAddr>> {
     let all = interfaces()?;
     let here = |one: &&weft_sys::interfaces::Interface| one.name == name;

@@ -1,4 +1,4 @@
-//! Conformance suite of the wires: what each must do, whatever it is made of.
+//! Conformance suite of the wires: what each must do, whatever its implementation.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -14,19 +14,19 @@ use super::*;
 use crate::buffers::{BufferMemory, Buffers, ROOM, SIZE};
 use crate::description::WireDriver;
 
-/// Buffers of the card, and of each of the two regions that frames are sent from.
+/// Buffers of the card, and of each of the two regions from which frames are sent.
 const BUFFERS: u32 = 32;
 
-/// An Ethernet type of nobody: for local experiments.
+/// An unassigned Ethernet type, for local experiments.
 const TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Who is at the other end.
+/// The far end of a wire.
 trait FarEnd: Send {
     fn send(&mut self, frame: &[u8]);
     fn receive(&mut self) -> Option<Vec<u8>>;
 }
 
-/// A wire with somebody at its far end, and the memory of both sides.
+/// A wire with its far end, and the memory of both sides.
 struct Testbed {
     rx: Box<dyn RxWire>,
     tx: Box<dyn TxWire>,
@@ -45,7 +45,7 @@ enum WireKind {
     Tap,
 }
 
-/// The frame of a number: as long as is asked, its contents follow from the number.
+/// The frame with a number, of this length; its contents follow from the number.
 fn frame(number: u32, length: usize) -> Vec<u8> {
     let mut bytes = vec![0xff; 6];
     bytes.extend([2, 0, 0, 0, 0, 1]);
@@ -120,7 +120,7 @@ impl FarEnd for Host {
     }
 }
 
-/// Both halves, who is at the far end, and what must be kept.
+/// Both halves, the far end, and what must be kept alive.
 type Parts = (
     Box<dyn RxWire>,
     Box<dyn TxWire>,
@@ -128,7 +128,7 @@ type Parts = (
     Box<dyn Any>,
 );
 
-/// `None`, and said, where a privilege is missing.
+/// `None`, with a message, if a privilege is missing.
 fn place(kind: WireKind) -> Option<Testbed> {
     let memory = |label: &str| BufferMemory::create(label, BUFFERS).expect("memory files exist");
     let card = memory("weft-card");
@@ -259,7 +259,7 @@ impl Testbed {
         self.rx.flush();
     }
 
-    /// The next frame of ours, now or `None`; its buffer must have been lent, and is not any more.
+    /// The next frame of ours, now or `None`; its buffer must have been lent, and no longer is.
     fn look(&mut self) -> Option<(u32, Vec<u8>)> {
         loop {
             let (offset, length) = self.rx.receive(clock::monotonic())?;
@@ -343,7 +343,7 @@ fn only_lent_buffers_are_filled_and_it_goes_on_without(place: &mut Testbed) {
     while clock::monotonic() < end {
         assert!(place.look().is_none(), "into which buffer?");
     }
-    // Two buffers, and again and again the same two.
+    // Two buffers, always the same two.
     assert!(place.supply(SIZE) && place.supply(7 * SIZE));
     place.rx.flush();
     for number in 100..110 {
@@ -352,7 +352,7 @@ fn only_lent_buffers_are_filled_and_it_goes_on_without(place: &mut Testbed) {
             let (offset, found) = place.receive();
             assert!(place.supply(offset));
             place.rx.flush();
-            // What came without a buffer may have waited, or be lost.
+            // A frame that arrived without a buffer may have waited, or be lost.
             match number_of(&found) {
                 Some(before) if before < 4 => {}
                 found => {
@@ -467,7 +467,7 @@ fn both_directions_at_once(place: Testbed) {
                 }
                 None => {
                     rx.flush();
-                    // What has no descriptor is asked again: its far end may be late.
+                    // A wire without a descriptor is asked again: its far end may be late.
                     match (rx.descriptor().is_some(), rx.deadline()) {
                         (false, None) => weft_sys::cores::yield_core(),
                         _ => wait(&*rx),
@@ -510,7 +510,7 @@ fn both_directions_at_once(place: Testbed) {
     let end = clock::deadline_after(LIMIT);
     while seen < FRAMES || sent < FRAMES {
         assert!(clock::monotonic() < end, "{sent} sent, {seen} seen");
-        // Never more on their way than there are buffers: nobody says what was received.
+        // Never more frames on their way than there are buffers: nothing acknowledges what was received.
         if sent < FRAMES && (sent < 16 || sent < seen + 16) {
             far.send(&frame(sent, 300));
             sent += 1;

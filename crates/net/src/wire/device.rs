@@ -1,5 +1,5 @@
-//! TAP: a wire that is a descriptor: the other end is an interface of the host. One system call and
-//! one copy for each frame; no other privilege than to make it.
+//! TAP: a wire that is a descriptor, whose other end is an interface of the host. It costs one system call
+//! and one copy for each frame, and needs a privilege only to be made.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,7 @@ use super::{RETRY, RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, ROOM};
 use crate::queue::Descriptor;
 
-/// A TAP interface in a network namespace without a name: the driver has its descriptor.
+/// A TAP interface in an unnamed network namespace; the driver has its descriptor.
 pub struct TapInterface {
     /// Where programs that talk to the clients run.
     pub namespace: NetworkNamespace,
@@ -23,7 +23,7 @@ pub struct TapInterface {
 }
 
 impl TapInterface {
-    /// Makes it. Needs CAP_SYS_ADMIN, CAP_NET_ADMIN and the program `ip`.
+    /// Makes the interface. Needs CAP_SYS_ADMIN, CAP_NET_ADMIN and the program `ip`.
     ///
     /// # Errors
     /// If a privilege or the program is missing; it says which.
@@ -71,7 +71,7 @@ impl RxWire for DeviceRx {
     fn receive(&mut self, _now: u64) -> Option<(u32, u16)> {
         let &offset = self.empty.last()?;
         let place = self.card.lend(offset, ROOM as usize)?;
-        // An interface that is gone receives nothing: the broker sees to it.
+        // An interface that is gone receives nothing: the broker handles that.
         let length = self.device.receive(&place).ok().flatten()?;
         self.empty.pop();
         Some((offset, length.min(ROOM as usize) as u16))
@@ -109,7 +109,7 @@ impl TxWire for DeviceTx {
             .regions
             .get(frame.client())
             .and_then(|buffers| buffers.lend_readable(frame.offset, frame.length.into()));
-        // A frame that the kernel does not want at all counts as sent.
+        // A frame that the kernel refuses for good counts as sent.
         let gone = match lent.unwrap_or(Region::EMPTY) {
             empty if empty.is_empty() => true,
             frame => self.device.send(&frame).unwrap_or(true),

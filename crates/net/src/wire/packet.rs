@@ -1,5 +1,5 @@
-//! AF_PACKET: a wire through packet sockets, for any interface, no special driver, one copy by the kernel
-//! each way.
+//! AF_PACKET: a wire through packet sockets. It works for any interface without a special driver; the kernel
+//! makes one copy each way.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +19,7 @@ pub struct PacketRx {
     full: VecDeque<(u32, u16)>,
     most: usize,
     missed: u64,
-    /// When the kernel was asked how many it lost.
+    /// When the kernel was last asked for lost frames.
     asked: u64,
 }
 
@@ -64,7 +64,7 @@ impl RxWire for PacketRx {
                 *region = lent;
                 count += 1;
             }
-            // An interface that is gone receives nothing: the broker sees to it.
+            // An interface that is gone receives nothing: the broker handles that.
             let received = self
                 .socket
                 .receive(&regions[..count], &mut lengths)
@@ -130,7 +130,7 @@ impl TxWire for PacketTx {
     fn flush(&mut self, now: u64) {
         self.retry = None;
         while !self.waiting.is_empty() {
-            // What became nothing is done.
+            // Frames that were made empty are done.
             if self.waiting.front().is_some_and(|frame| frame.length == 0) {
                 self.done.extend(self.waiting.pop_front());
                 continue;
@@ -146,7 +146,7 @@ impl TxWire for PacketTx {
                 count += 1;
             }
             let sent = match self.socket.send(&regions[..count]) {
-                // The kernel does not want this one at all: it counts as sent.
+                // The kernel refuses this frame for good: it counts as sent.
                 Err(_) => 1,
                 Ok(0) => {
                     self.retry = Some(now + RETRY);

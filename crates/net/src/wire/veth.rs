@@ -1,4 +1,4 @@
-//! Veth: a pair of interfaces in a network namespace without a name: made for a run, gone with it.
+//! Veth: a pair of interfaces in an unnamed network namespace, made for a run and removed with it.
 //!
 //! The namespace has both ends. `weft-far` is an ordinary interface of the host's own stack with the
 //! address of the far end; `weft-near` has no address and is read by the driver alone. Programs that
@@ -41,8 +41,8 @@ impl Veth {
 }
 
 impl Veth {
-    /// Moves the driver's end into another namespace, with the addresses of so many clients: for a
-    /// plain program in the system's place.
+    /// Moves the driver's end into another namespace, with the addresses of `clients` clients: for a plain
+    /// program in place of the system.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -77,7 +77,7 @@ pub(super) fn prepare_far() -> io::Result<()> {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     ip(&["link", "set", HOST, "address", &mac.join(":")])?;
-    // No address of the other protocol: nobody speaks unasked.
+    // No IPv6 address: nothing is sent unasked.
     ip(&["link", "set", HOST, "addrgenmode", "none"])?;
     let address = format!("{a}.{b}.{c}.{d}/{PREFIX}");
     ip(&["addr", "add", &address, "dev", HOST])?;

@@ -1,8 +1,7 @@
 //! Virtual wire, within the process: shaped to a rate in both directions, with somebody at its far end.
 //!
-//! All of its times come from the `now` of its callers. With a real clock it behaves like a card
-//! with a slow wire; with a made-up clock the whole system runs in virtual time and does the same
-//! every time.
+//! All of its times come from the `now` of its callers. With a real clock it behaves like a card with a slow
+//! wire; with a simulated clock the whole system runs in virtual time and repeats exactly.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use super::{RxWire, TxWire, put_region};
 use crate::buffers::{Buffers, SIZE};
 use crate::queue::Descriptor;
 
-/// Who is at the far end of a virtual wire.
+/// The far end of a virtual wire.
 pub trait Far: Send {
     /// A frame has arrived there.
     fn arrived(&mut self, frame: &[u8], now: u64);
@@ -19,7 +18,7 @@ pub trait Far: Send {
     /// When it wants to send its next frame.
     fn next(&mut self) -> Option<u64>;
 
-    /// Writes that frame; answers its length (0: none after all).
+    /// Writes that frame; returns its length (0: none after all).
     fn emit(&mut self, into: &mut [u8]) -> usize;
 }
 
@@ -28,7 +27,7 @@ pub trait Far: Send {
 pub struct Shape {
     /// Bits per second, each way.
     pub bits: u64,
-    /// A sleeping driver is woken at most once in so many nanoseconds, as cards do it.
+    /// A sleeping driver is woken at most once in this many nanoseconds, as by cards.
     pub moderation: u64,
     /// Frames that the card can hold in each direction.
     pub ring: usize,
@@ -44,7 +43,7 @@ impl Default for Shape {
     }
 }
 
-/// Bytes beside a frame on a wire: preamble, check sequence, gap.
+/// Extra bytes of a frame on a wire: preamble, check sequence, gap.
 const OVERHEAD: u64 = 24;
 
 /// State of the wire, which both halves share.
@@ -161,8 +160,8 @@ impl RxWire for VirtualRx {
                 continue;
             }
             wire.down_free = start + wire.time_of(length);
-            // What came while the card had no buffer was lost. A driver that is late still finds the
-            // buffers that it had supplied before.
+            // Frames that arrived while the card had no buffer are lost. For a late driver, frames still use
+            // the buffers that it supplied before.
             let Some(offset) = wire.empty.pop_front() else {
                 wire.missed += 1;
                 continue;

@@ -1,6 +1,6 @@
-//! AF_XDP: a wire through rings shared with the kernel. What arrives is written into the
-//! card's buffers, by the card itself where it can; what leaves is copied once into chunks of the
-//! socket's own, so that a driver need not have clients' memory mapped for writing.
+//! AF_XDP: a wire through rings shared with the kernel. Arriving frames are written into the card's buffers,
+//! by the card itself if it can; leaving frames are copied once into chunks of the socket, so that a driver
+//! need not map clients' memory for writing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,11 +34,11 @@ pub struct XdpAccess {
 }
 
 impl XdpAccess {
-    /// For a card of so many buffers, on an interface of our network namespace; tried out with a socket
+    /// Access for a card of `buffers` buffers, on an interface of our network namespace; tested with a socket
     /// that is closed again.
     ///
     /// # Errors
-    /// If a privilege is missing or the kernel refuses; it says at which step.
+    /// If a privilege is missing or the kernel refuses; the error says at which step.
     pub fn open(interface: u32, buffers: u32) -> io::Result<Self> {
         let mut access = Self {
             redirection: Redirection::attach(interface)?,
@@ -55,7 +55,7 @@ impl XdpAccess {
         Ok(access)
     }
 
-    /// A fresh socket to which frames go from now on. To be called in the namespace of the interface.
+    /// A new socket to which frames go from now on. To be called in the namespace of the interface.
     ///
     /// # Errors
     /// If a privilege is missing.
@@ -68,7 +68,7 @@ impl XdpAccess {
         })
     }
 
-    /// How it works, for people.
+    /// A description of the access, for people.
     #[must_use]
     pub fn describe(&self) -> String {
         let mode = match self.redirection.mode {
@@ -91,7 +91,7 @@ pub struct XdpPlug {
 }
 
 impl XdpPlug {
-    /// Binds it to the card's buffers, which were handed over; both halves.
+    /// Binds it to the card's buffers, which were handed over; returns both halves.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -124,7 +124,7 @@ impl XdpPlug {
 pub struct XdpRx {
     receiver: XdpReceiver,
     missed: u64,
-    /// When the kernel was asked how many it lost.
+    /// When the kernel was last asked for lost frames.
     asked: u64,
 }
 
@@ -184,7 +184,7 @@ impl TxWire for XdpTx {
             .and_then(|buffers| buffers.lend_readable(frame.offset, frame.length.into()));
         let lent = lent.unwrap_or(Region::EMPTY);
         if lent.is_empty() {
-            // Nothing that could be sent: it counts as sent.
+            // It cannot be sent: it counts as sent.
             self.done.push_back(frame);
             return true;
         }
@@ -211,7 +211,7 @@ impl TxWire for XdpTx {
     }
 
     fn replace(&mut self, client: usize, region: Buffers) {
-        // What was submitted has been copied.
+        // Submitted frames have been copied.
         put_region(&mut self.regions, std::iter::empty(), client, region);
     }
 

@@ -1,15 +1,16 @@
-//! Names of procedures as programs in Fortran wrote them, from the names that their compilers give to linkers.
+//! Names of procedures as written in Fortran programs, from the names that compilers give to linkers.
 //!
 //! | compiler | main program | procedure of a module | procedure within another one |
 //! |---|---|---|---|
 //! | gfortran | `MAIN__` | `__heat_MOD_exchange` | as C functions |
 //! | flang | `_QQmain` | `_QMheatPexchange` | `_QMheatFexchangePinner` |
 
-/// What stands for the main program, whose own name is in none of them. Debug information of gfortran has it.
+/// Name used for the main program, whose own name is not in linker names; gfortran's debug information has
+/// it.
 const MAIN: &str = "main program";
 
-/// The program's own name of a procedure, with the names of what it is part of before it: `heat::exchange`. `None` for what no
-/// compiler of Fortran has named so.
+/// The program's own name of a procedure, after the names of its containers: `heat::exchange`. `None` for names that no
+/// Fortran compiler makes.
 pub(super) fn own_name(linked: &str) -> Option<String> {
     if matches!(linked, "MAIN__" | "_QQmain") {
         return Some(MAIN.to_owned());

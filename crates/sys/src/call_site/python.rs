@@ -1,15 +1,15 @@
-//! Line of a Python program: where the interpreter is that runs in the calling thread.
+//! Line of a Python program: the current line of the interpreter in the calling thread.
 //!
-//! Extensions of Python call MPI from C, and wait in it without the interpreter's lock; who asks may hold locks of its own. So the
+//! Python extensions call MPI from C, and wait in it without the interpreter's lock; the caller may hold other locks. So the
 //! interpreter's lock is not taken, nothing of the interpreter is changed, and only the calling thread's own frames are read, which
-//! nobody else touches while it is here:
+//! no other thread touches during the call:
 //!
 //! | version of Python | by |
 //! |---|---|
 //! | to 3.8, 3.11, 3.12, and from 3.15 | the function by which it writes a traceback when it crashes |
-//! | 3.13, 3.14 | the offsets of its structures that it shows to debuggers; read as memory of another process would be, so that a wrong one is an answer of nothing |
-//! | 3.9, 3.10 | its [frames], which have types that say what they are |
-//! | 3.14 without the interpreter's lock | not known: each thread may run a copy of its own of a function's instructions |
+//! | 3.13, 3.14 | the offsets of its structures that it publishes for debuggers; read like memory of another process, so that with a wrong one nothing is found |
+//! | 3.9, 3.10 | its [frames], which have types that identify them |
+//! | 3.14 without the interpreter's lock | unknown: each thread may run its own copy of a function's instructions |
 
 mod frames;
 
@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use crate::attach::read_own;
 use frames::Frames;
 
-/// Frames that are looked at.
+/// Most frames that are searched.
 const FRAMES: usize = 64;
 
 /// Characters of a name that are read.
@@ -35,11 +35,12 @@ pub(super) struct ScriptLine {
     pub function: String,
 }
 
-/// That of the calling thread. `None` if there is no interpreter, or none of its frames belongs to this thread.
+/// The line of the calling thread. `None` if there is no interpreter, or none of its frames belongs to this
+/// thread.
 pub(super) fn line_of_caller() -> Option<ScriptLine> {
     static INTERPRETER: OnceLock<Option<Interpreter>> = OnceLock::new();
     let interpreter = INTERPRETER.get_or_init(Interpreter::find).as_ref()?;
-    // SAFETY: it may be called by any thread, at any time; after the end of the interpreter it answers null.
+    // SAFETY: it may be called by any thread, at any time; after the end of the interpreter it returns null.
     let thread = unsafe { (interpreter.this_thread)() };
     if thread.is_null() {
         return None;
@@ -93,14 +94,14 @@ impl Way {
     }
 }
 
-/// What any object of the process exports by this name.
+/// The symbol of this name that any object of the process exports.
 fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the name ends; nothing is loaded by this.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
-/// What the interpreter writes of a thread, less than a pipe holds: at most a hundred frames.
+/// The interpreter's traceback of a thread. It fits into a pipe: at most a hundred frames.
 fn dumped(dump: Dump, thread: *mut c_void) -> io::Result<String> {
     let (mut reader, writer) = io::pipe()?;
     // SAFETY: the thread is the caller, and its frames stay as they are until this returns. The function takes no lock and
@@ -128,7 +129,7 @@ fn first_line(text: &str) -> Option<ScriptLine> {
     })
 }
 
-/// Where in the interpreter's structures things are, in bytes.
+/// Offsets in the interpreter's structures, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Offsets {
     thread_frame: usize,
@@ -147,7 +148,7 @@ struct Offsets {
     text_start: usize,
 }
 
-/// Where the words about a structure begin in the table of offsets of one version.
+/// Where the words about each structure begin in the table of offsets of one version.
 struct Table {
     version: u64,
     thread: usize,
@@ -155,11 +156,11 @@ struct Table {
     code: usize,
     bytes: usize,
     text: usize,
-    /// Whether what is said here holds for an interpreter without its lock as well.
+    /// Whether this table also holds for an interpreter without its lock.
     without_lock: bool,
 }
 
-/// Those that are known.
+/// The known tables.
 const TABLES: [Table; 2] = [
     Table {
         version: 0x030d,
@@ -181,13 +182,13 @@ const TABLES: [Table; 2] = [
     },
 ];
 
-/// How many words of a table are read: all that any of them says.
+/// How many words of a table are read: enough for all of them.
 const WORDS: usize = 81;
 
-/// Owners of frames from this one on are no functions of the program, but stand for calls from C.
+/// Frames with this owner or a higher one are not functions of the program, but represent calls from C.
 const OF_C: u8 = 3;
 
-/// What a reference from a frame has besides the object's address.
+/// Bits of a frame's reference that are not part of the object's address.
 const MARKS: usize = 3;
 
 impl Offsets {
@@ -261,11 +262,11 @@ impl Offsets {
         })
     }
 
-    /// A string of the interpreter that has characters of ASCII alone, as names of files and functions mostly have.
+    /// A string of the interpreter that is pure ASCII, as most names of files and functions are.
     fn text(&self, object: usize) -> Option<String> {
         let length = word(object + self.text_length)?.min(NAME);
         let text = read_own(object + self.text_start, length)?;
-        // Others have something else there.
+        // Other strings have something else there.
         let is_text = text
             .iter()
             .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
@@ -278,8 +279,8 @@ fn word(address: usize) -> Option<usize> {
     Some(usize::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// The line of the instruction at this byte, by the location table of its function (`co_linetable`, as versions from 3.11 have it).
-/// Each entry says how many units of two bytes of code it is about, and how far its line is from the one before.
+/// The line of the instruction at this byte, by the location table of its function (`co_linetable`, of versions from 3.11). Each
+/// entry gives the number of two-byte units of code that it covers, and the distance of its line from the one before.
 fn line_at(table: &[u8], first: i32, instruction: usize) -> Option<i32> {
     let mut bytes = table.iter().copied();
     let (mut line, mut end) = (first, 0);

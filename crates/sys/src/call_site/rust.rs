@@ -1,14 +1,15 @@
-//! Calls of a program in Rust, which this code is part of: its own crates are told from ours by their names.
+//! Calls of a program in Rust, which this code is part of: its crates are distinguished from ours by their
+//! names.
 
 use std::ffi::c_void;
 use std::path::Path;
 
 use super::{FRAMES, file_name, own_code};
 
-/// Crates that are no place of the program, by how the names of their functions begin.
+/// Crates that do not belong to the program, by the beginnings of their function names.
 const NOT_THE_PROGRAM: [&str; 5] = ["weft::", "weft_", "std::", "core::", "alloc::"];
 
-/// What calls the program of a rank that is a thread, and ends with MPI after it.
+/// The function that calls the program of a rank that is a thread, and finalizes MPI after it.
 const RANK: &str = "weft::mpi::ranks::as_rank";
 
 /// The frames of a thread that is in a call of this library, which is part of the program.
@@ -16,7 +17,7 @@ const RANK: &str = "weft::mpi::ranks::as_rank";
 pub struct RustCall(Vec<usize>);
 
 impl RustCall {
-    /// That of the caller; `None` if this code is in a shared library.
+    /// The call of the caller; `None` if this code is in a shared library.
     #[must_use]
     pub fn of_caller() -> Option<Self> {
         if own_code().is_some() {
@@ -30,7 +31,8 @@ impl RustCall {
         Some(Self(frames))
     }
 
-    /// The function that the program has called, `receive`, and where: `ring.rs:12 (main)`. Empty where debug information does not say. Reads it.
+    /// The function that the program has called, `receive`, and the place: `ring.rs:12 (main)`. Empty where
+    /// debug information, which this reads, does not say.
     #[must_use]
     pub fn name_and_place(&self) -> (String, String) {
         let (mut call, mut place) = (String::new(), None);
@@ -48,7 +50,7 @@ impl RustCall {
                 if is_public(&name) {
                     call = last_part(&name).to_owned();
                 }
-                // What the program calls begins with the first of ours.
+                // The function that the program calls is the first of ours.
                 let file = symbol.filename();
                 if call.is_empty() || is_not_the_program(&name) || file.is_some_and(is_library) {
                     return;
@@ -67,7 +69,7 @@ impl RustCall {
     }
 }
 
-/// The name of a function without what says that it is one of a type.
+/// The name of a function without the notation for methods of a type.
 fn path(name: &str) -> &str {
     name.trim_start_matches(['<', '&', '('])
         .trim_start_matches("impl ")

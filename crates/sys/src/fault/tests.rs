@@ -1,4 +1,4 @@
-//! Each way in which such a signal comes, in processes of their own.
+//! Each way in which such a signal arises, in separate processes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use super::*;
 const PART: &str = "WEFT_SYS_TEST_FAULT";
 const SENTENCE: &str = "every address is ours";
 
-/// What a handler of the program has seen: how often, the code, whether SIGUSR1 was blocked.
+/// Observations of a handler of the program: how often, the code, whether SIGUSR1 was blocked.
 static CALLS: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(i32::MIN);
 static BLOCKED: AtomicI32 = AtomicI32::new(-1);
@@ -35,7 +35,7 @@ extern "C" fn plain(_: libc::c_int) {
     BLOCKED.store(blocked, Ordering::Relaxed);
 }
 
-/// Ends the process with a number of its own.
+/// Ends the process with a distinct exit code.
 extern "C" fn leaves(_: libc::c_int) {
     // SAFETY: ends the process.
     unsafe { libc::_exit(42) };
@@ -67,7 +67,7 @@ fn read_at(address: usize) -> u8 {
     unsafe { std::ptr::with_exposed_provenance::<u8>(address).read_volatile() }
 }
 
-/// The part of the program, in a process of its own.
+/// One test part, in a separate process.
 fn act(part: &str) {
     let ours = || {
         explain_with(|_, buffer| {

@@ -1,4 +1,4 @@
-//! Mapping: mapped memory, reached without references to bytes that others may change.
+//! Mapping: mapped memory, accessed without references to bytes that others may change.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,8 +12,8 @@ use crate::span::SharedBytes;
 
 /// Mapped memory, readable and writable, unmapped when dropped.
 ///
-/// It is never a slice: other processes may write to it at any time. It is reached through atomics,
-/// through [`SharedBytes`], or through the raw pointer with one's own argument.
+/// It is never a slice: other processes may write to it at any time. It is accessed through atomics, through
+/// [`SharedBytes`], or through the raw pointer with the caller's own safety argument.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -33,7 +33,7 @@ impl Mapping {
     pub fn private(length: usize) -> io::Result<Self> {
         Self::of(
             length,
-            // Miri does not know the last, and takes no memory for what is not touched either.
+            // Miri does not know the last flag; it takes no memory for untouched pages either.
             libc::MAP_PRIVATE
                 | libc::MAP_ANONYMOUS
                 | if cfg!(miri) { 0 } else { libc::MAP_NORESERVE },
@@ -42,8 +42,8 @@ impl Mapping {
         )
     }
 
-    /// `length` bytes that the kernel shares through a descriptor of its own kind (a socket with rings),
-    /// at the place that it knows by this number.
+    /// `length` bytes that the kernel shares through a special descriptor (a socket with rings), at the
+    /// offset by which it identifies them.
     pub(crate) fn of_device(device: &impl AsFd, length: usize, at: u64) -> io::Result<Self> {
         Self::of(
             length,
@@ -106,7 +106,7 @@ impl Mapping {
         fits.then(|| unsafe { self.start.add(offset) })
     }
 
-    /// A view of `length` bytes at `offset`, which anybody may change meanwhile.
+    /// A view of `length` bytes at `offset`, which others may change at any time.
     #[must_use]
     pub fn bytes(&self, offset: usize, length: usize) -> Option<SharedBytes<'_>> {
         let start = self.place(offset, length, 1)?;
@@ -147,8 +147,8 @@ impl Mapping {
         Some(unsafe { Doorbell::at(place.as_ptr()) })
     }
 
-    /// Makes `length` bytes at `offset` (both multiples of the page) inaccessible without a mapping of
-    /// their own: a guard that costs no more than its entry in the page table. Kernels from 6.13 on.
+    /// Makes `length` bytes at `offset` (both multiples of the page) inaccessible without splitting the
+    /// mapping: a guard that costs only an entry in the page table. Kernels from 6.13 on.
     ///
     /// # Errors
     /// If they lie outside, or the kernel does not know such guards.
@@ -159,7 +159,7 @@ impl Mapping {
         let place = self
             .place(offset, length, page_size())
             .ok_or_else(|| with_errno("madvise", libc::EINVAL, purpose()))?;
-        // SAFETY: within this mapping; whoever calls gives up these bytes, and nothing else moves.
+        // SAFETY: within this mapping; the caller gives up these bytes, and nothing else moves.
         let made = unsafe { libc::madvise(place.as_ptr().cast(), length, MADV_GUARD_INSTALL) };
         check(made, "madvise", purpose).map(drop)
     }
@@ -174,13 +174,13 @@ impl Mapping {
         let place = self
             .place(offset, length, page_size())
             .ok_or_else(|| with_errno("mprotect", libc::EINVAL, purpose()))?;
-        // SAFETY: within this mapping; whoever calls gives up these bytes.
+        // SAFETY: within this mapping; the caller gives up these bytes.
         let made = unsafe { libc::mprotect(place.as_ptr().cast(), length, libc::PROT_NONE) };
         check(made, "mprotect", purpose).map(drop)
     }
 
-    /// Gives the memory of `length` bytes at `offset` (multiples of the page) back; they read as zeros.
-    /// What lies outside of the mapping is left alone.
+    /// Gives the memory of `length` bytes at `offset` (multiples of the page) back; they read as zeros. Bytes
+    /// outside of the mapping are left alone.
     pub fn discard(&self, offset: usize, length: usize) {
         if let Some(place) = self.place(offset, length, page_size()) {
             // SAFETY: within this private mapping, whose bytes the caller gives up.
@@ -188,8 +188,8 @@ impl Mapping {
         }
     }
 
-    /// As [`discard`](Self::discard), for a mapping of a [`MemoryFile`](super::MemoryFile): for all who have mapped it. Where the kernel
-    /// cannot, zeros are written.
+    /// As [`discard`](Self::discard), for a mapping of a [`MemoryFile`](super::MemoryFile): for all processes that have mapped it. If
+    /// the kernel cannot, zeros are written.
     pub fn discard_shared(&self, offset: usize, length: usize) {
         let Some(place) = self.place(offset, length, page_size()) else {
             return;
@@ -205,7 +205,7 @@ impl Mapping {
         }
     }
 
-    /// Asks for small pages only: memory of which each page is touched by itself.
+    /// Asks for small pages only: for memory whose pages are touched separately.
     pub fn prefer_small_pages(&self) {
         if cfg!(miri) {
             return;
@@ -220,7 +220,7 @@ impl Mapping {
         };
     }
 
-    /// Asks for large pages. Whether it gets them only changes the speed.
+    /// Asks for large pages. Getting them only changes the speed.
     pub fn prefer_large_pages(&self) {
         // SAFETY: advice about a mapping of ours; contents do not change.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_HUGEPAGE) };

@@ -1,4 +1,4 @@
-//! Memory file: a file that exists in memory only, whose size cannot change.
+//! Memory file: a file that exists only in memory, and whose size cannot change.
 
 use std::fs::File;
 use std::io;
@@ -16,13 +16,13 @@ use super::{Mapping, page_size};
 use crate::error::{Purpose, last_errno, with_errno};
 use crate::probe::Availability;
 
-/// Seals under which nobody, not even the maker, can change the size: no peer can pull the memory
-/// away from under a mapping.
+/// Seals under which nobody, not even the maker, can change the size: no peer can remove the memory under a
+/// mapping.
 const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 
-/// Where files without a name are made if there are no memory files, before the folder for temporary files.
+/// Folders for unnamed files if there are no memory files, tried before the folder for temporary files.
 pub const FOLDERS: [&str; 2] = ["/dev/shm", "/run/shm"];
 
 /// A file that exists in memory only and has no name in any file system. Passed by descriptor.
@@ -89,7 +89,7 @@ impl MemoryFile {
         Self::of(descriptor)
     }
 
-    /// The same; but of a file that a member of our own job has made, which may be one without a name and without seals.
+    /// The same for a file that a member of our own job has made, which may be an unnamed file without seals.
     ///
     /// # Errors
     /// If it is neither.
@@ -116,7 +116,7 @@ impl MemoryFile {
         })
     }
 
-    /// How many bytes it has, for good.
+    /// Its size in bytes, which never changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
@@ -128,7 +128,7 @@ impl MemoryFile {
         self.length == 0
     }
 
-    /// Maps all of it, shared with whoever else does.
+    /// Maps all of it, shared with all others that map it.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -141,10 +141,10 @@ impl MemoryFile {
         )
     }
 
-    /// Has these words, whole pages for good, be those from `offset` of the file: whoever has mapped the file sees what is stored in them.
-    /// What they held is lost.
+    /// Makes these words, whole pages, those at `offset` of the file, for good: all that map the file see what is stored in them. Their
+    /// previous contents are lost.
     ///
-    /// For words whose address code is to know before the file is there.
+    /// For words whose address must be known to code before the file exists.
     ///
     /// # Errors
     /// If they are not whole pages, do not lie within the file, or the kernel refuses.
@@ -175,7 +175,7 @@ impl MemoryFile {
         }
     }
 
-    /// Maps `length` bytes from `offset`, a whole number of pages, shared with whoever else does.
+    /// Maps `length` bytes from `offset`, a whole number of pages, shared with all others that map them.
     ///
     /// # Errors
     /// If they do not lie within, or the kernel refuses.
@@ -189,13 +189,14 @@ impl MemoryFile {
         )
     }
 
-    /// Takes memory for `length` bytes from `offset` now, so that touching them later cannot fail. What is taken holds
-    /// zeros, or what it held.
+    /// Takes memory for `length` bytes from `offset` now, so that touching them later cannot fail. New memory holds
+    /// zeros; existing contents stay.
     ///
     /// # Errors
-    /// If they do not lie within, or there is not as much memory: then what was taken until then is given back.
+    /// If they do not lie within, or there is not enough memory: then what was taken so far is given back.
     pub fn commit(&self, offset: usize, length: usize) -> io::Result<()> {
-        /// A signal undoes the call that it interrupts; so much is done between two that come every few microseconds.
+        /// A signal undoes the call that it interrupts; this much is done even between signals that come
+        /// every few microseconds.
         const STEP: usize = 1 << 20;
         self.within(offset, length, "fallocate", "take memory for")?;
         let mut done = 0;
@@ -215,8 +216,8 @@ impl MemoryFile {
         Ok(())
     }
 
-    /// Gives the memory of `length` bytes from `offset` back; they read as zeros in every mapping. What does not lie
-    /// within is left alone.
+    /// Gives the memory of `length` bytes from `offset` back; they read as zeros in every mapping. Bytes outside of
+    /// the file are left alone.
     pub fn discard(&self, offset: usize, length: usize) {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let (at, size) = (offset as u64, length as u64);
@@ -257,7 +258,7 @@ impl MemoryFile {
         usize::try_from(limit).unwrap_or(usize::MAX)
     }
 
-    /// Reads bytes at `offset`, without a mapping. Others may write to them meanwhile.
+    /// Reads bytes at `offset`, without a mapping. Others may write to them at the same time.
     ///
     /// # Errors
     /// If they do not lie within, or the kernel refuses.
@@ -280,7 +281,7 @@ impl MemoryFile {
     ///
     /// # Errors
     /// If they do not lie within, there is no memory for them, or the process may not write that far
-    /// ([`largest`](Self::largest)), which the kernel would answer by `SIGXFSZ`.
+    /// ([`largest`](Self::largest)), to which the kernel would react with `SIGXFSZ`.
     pub fn write_at(&self, offset: usize, from: &[u8]) -> io::Result<()> {
         self.within(offset, from.len(), "pwrite", "write")?;
         if offset + from.len() > Self::largest() {
@@ -370,7 +371,7 @@ impl MemoryFile {
         self.descriptor
     }
 
-    /// Whether the kernel makes memory files here that can be sealed; without, those without a name are the second way.
+    /// Whether the kernel makes memory files here that can be sealed; if not, unnamed files take their place.
     pub fn probe_sealed() -> Availability {
         let made = memfd_create(
             c"weft-probe",
@@ -381,7 +382,7 @@ impl MemoryFile {
             .into()
     }
 
-    /// Whether memory files, or files that do as well, can be made and mapped here.
+    /// Whether memory files, or unnamed files in their place, can be made and mapped here.
     pub fn probe() -> Availability {
         Self::create("weft-probe", page_size())
             .and_then(|file| file.map())
@@ -390,12 +391,12 @@ impl MemoryFile {
     }
 }
 
-/// Whether an error means that a call is forbidden here, or not known.
+/// Whether an error means that a call is forbidden or unknown here.
 pub(crate) fn is_refused(error: Errno) -> bool {
     [Errno::PERM, Errno::NOSYS, Errno::ACCESS].contains(&error)
 }
 
-/// A file without a name, in the first folder that takes one.
+/// An unnamed file, in the first folder that permits one.
 fn without_name() -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::EXCL;
     let temporary = std::env::temp_dir();
@@ -437,7 +438,7 @@ mod tests {
 
     #[test]
     fn words_that_stand_somewhere_become_those_of_a_file() {
-        /// As large as a page, or more than one.
+        /// At least as large as a page.
         #[repr(C, align(65536))]
         struct Pages([AtomicU64; 65536 / 8]);
         static WORDS: Pages = Pages([const { AtomicU64::new(3) }; 65536 / 8]);

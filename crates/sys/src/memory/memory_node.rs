@@ -1,5 +1,5 @@
-//! Memory nodes: on a machine that has several, memory is near to some cores and far from others. A page lies in the node of the core that
-//! touches it first, unless something else was preferred for it.
+//! Memory nodes: on a machine with several nodes, memory is near to some cores and far from others. A page lies in the node of the core
+//! that touches it first, unless something else was preferred for it.
 
 use std::io;
 
@@ -23,7 +23,8 @@ type Nodes = [u64; MOST / WORD];
 pub struct MemoryNode(u32);
 
 impl MemoryNode {
-    /// The one of the core on which the caller runs; `None` if the kernel does not say, or has more nodes than there can be.
+    /// The node of the caller's core; `None` if the kernel does not say, or has more nodes than are
+    /// supported.
     #[must_use]
     pub fn here() -> Option<Self> {
         let mut node: libc::c_uint = 0;
@@ -39,7 +40,7 @@ impl MemoryNode {
         (asked == 0 && (node as usize) < MOST).then_some(Self(node))
     }
 
-    /// … where this process may have memory in several: else there is nothing to be chosen.
+    /// … if this process may use several nodes; otherwise there is nothing to choose.
     #[must_use]
     pub fn to_choose() -> Option<Self> {
         let mut nodes: Nodes = [0; MOST / WORD];
@@ -60,8 +61,8 @@ impl MemoryNode {
 }
 
 impl Mapping {
-    /// Has pages of these bytes, as far as nobody has touched them yet, lie in a node if there is room, whoever touches them first: also
-    /// through other mappings of the same [`MemoryFile`](super::MemoryFile).
+    /// Makes those pages of these bytes that have not been touched yet lie in a node if it has room, whichever core touches them first;
+    /// also through other mappings of the same [`MemoryFile`](super::MemoryFile).
     ///
     /// # Errors
     /// If they lie outside, do not begin with a page, or the kernel refuses.

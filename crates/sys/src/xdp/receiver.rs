@@ -29,7 +29,7 @@ pub struct Received {
 }
 
 impl XdpReceiver {
-    /// Of the rings for receiving; chunks below `lent` are the caller's.
+    /// The receiving half, with its rings; chunks below `lent` are the caller's.
     pub(super) fn new(
         (fill, receive): (Ring<u64>, Ring<Frame>),
         lent: u64,
@@ -50,7 +50,7 @@ impl XdpReceiver {
         &self.shared.area
     }
 
-    /// Lends the chunk that begins here; false if the ring has no room, or it is none of the lent part.
+    /// Lends the chunk that begins here; false if the ring has no room, or it is not in the lent part.
     #[inline]
     pub fn lend(&mut self, chunk: u32) -> bool {
         let lies = u64::from(chunk) < self.lent && chunk.is_multiple_of(self.chunk);
@@ -76,7 +76,7 @@ impl XdpReceiver {
         })
     }
 
-    /// A card that does not begin where the kernel itself does.
+    /// Moves a frame of a card that does not write at the kernel's usual offset.
     #[cold]
     fn straighten(&self, from: u64, chunk: u64, length: u32) {
         let area = &self.shared.area;
@@ -87,12 +87,13 @@ impl XdpReceiver {
         }
     }
 
-    /// Tells the kernel what was lent and taken, after a batch. A system call only if it asks for one.
+    /// Publishes to the kernel what was lent and taken, after a batch. A system call only if the kernel asks
+    /// for one.
     #[inline]
     pub fn settle(&mut self) {
         self.receive.release();
         if self.fill.publish() && self.fill.wants_call() {
-            // No bytes are received: this only has the kernel look at its ring.
+            // Receives no bytes: this only makes the kernel look at its ring.
             let _ = recv(&self.shared.socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT);
         }
     }
@@ -115,7 +116,7 @@ impl XdpReceiver {
 }
 
 impl AsFd for XdpReceiver {
-    /// Readable while frames wait that were not taken.
+    /// Readable while untaken frames wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.shared.socket.as_fd()
     }

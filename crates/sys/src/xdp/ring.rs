@@ -1,4 +1,4 @@
-//! Ring that is shared with the kernel, as one side of it sees it.
+//! Ring shared with the kernel, seen from one side.
 //!
 //! # Ordering
 //! The kernel is the other side of each ring, and is trusted.
@@ -17,7 +17,7 @@ use super::XdpSocket;
 use crate::error::with_errno;
 use crate::memory::Mapping;
 
-/// An entry of a ring for frames; of a ring for chunks only the address is there.
+/// An entry of a ring for frames; a ring for chunks has only the address.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Frame {
@@ -26,7 +26,7 @@ pub(super) struct Frame {
     pub(super) options: u32,
 }
 
-/// One ring, as one side of it sees it: which side, its user knows.
+/// One ring, seen from one side; its user knows which.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     producer: NonNull<AtomicU32>,
@@ -34,7 +34,7 @@ pub(super) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     size: u32,
-    /// Our own index, and what of it the kernel has been shown.
+    /// Our own index, and its value published to the kernel.
     own: u32,
     shown: u32,
     /// The kernel's index as last seen.
@@ -155,7 +155,7 @@ impl<T: Copy> Ring<T> {
         Some(entry)
     }
 
-    /// As consumer: gives the places of what was taken back.
+    /// As consumer: gives back the places of entries that were taken.
     #[inline]
     pub(super) fn release(&mut self) {
         if self.shown != self.own {

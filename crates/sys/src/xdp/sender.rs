@@ -1,4 +1,4 @@
-//! Sender: the half of an AF_XDP socket that copies frames into chunks of its own and has them sent.
+//! Sender: the half of an AF_XDP socket that copies frames into its own chunks and sends them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct XdpSender {
 }
 
 impl XdpSender {
-    /// Of the rings for sending; the chunks of the area from `first` on are its own.
+    /// The sending half, with its rings; the chunks of the area from `first` on are its own.
     pub(super) fn new(
         (transmit, completion): (Ring<Frame>, Ring<u64>),
         first: usize,
@@ -75,13 +75,13 @@ impl XdpSender {
         self.completion.release();
     }
 
-    /// Has the kernel send what was pushed; answers how many frames it has not taken yet. Those wait for
-    /// the next call: some time later, nothing announces it.
+    /// Makes the kernel send what was pushed; returns how many frames it has not taken yet. Those wait for
+    /// the next call, which must be made some time later, as nothing announces it.
     pub fn settle(&mut self) -> u32 {
         self.transmit.publish();
         let mut before = self.transmit.pending();
         while before > 0 && self.transmit.wants_call() {
-            // No bytes are sent from here: this has the kernel look at its ring.
+            // Sends no bytes: this makes the kernel look at its ring.
             let _ = rustix::net::send(&self.shared.socket, &[], SendFlags::DONTWAIT);
             let now = self.transmit.pending();
             // It takes a bounded number at a time; if it takes none, it has no room.

@@ -9,7 +9,7 @@ use super::super::NOTICE;
 use super::super::table::{Family, Tables};
 use super::handles;
 
-/// Constants that C does not have, or has with another value. An index of Fortran begins at one.
+/// Constants that C does not have, or has with another value. Indices of Fortran begin at one.
 const OWN: [(&str, i64); 10] = [
     ("MPI_ADDRESS_KIND", 8),
     ("MPI_COUNT_KIND", 8),
@@ -23,7 +23,7 @@ const OWN: [(&str, i64); 10] = [
     ("MPI_F08_STATUS_SIZE", 32),
 ];
 
-/// Addresses with a meaning of their own: the common block, and how it is declared in module `mpi` and `mpif.h`.
+/// Addresses with a special meaning: the common block, and how it is declared in module `mpi` and `mpif.h`.
 pub const SENTINELS: [(&str, &str); 10] = [
     ("MPI_BOTTOM", "integer MPI_BOTTOM"),
     ("MPI_IN_PLACE", "integer MPI_IN_PLACE"),
@@ -42,7 +42,7 @@ pub fn common(name: &str) -> String {
     name.replacen("MPI_", "mpi_fortran_", 1).to_lowercase()
 }
 
-/// Predefined callbacks, and the abstract interface of each in module `mpi_f08`; none for the oldest.
+/// Predefined callbacks, and the abstract interface of each in module `mpi_f08`; none for the oldest ones.
 pub const CALLBACKS: [(&str, Option<&str>); 14] = [
     ("MPI_COMM_DUP_FN", Some("MPI_Comm_copy_attr_function")),
     ("MPI_COMM_NULL_COPY_FN", Some("MPI_Comm_copy_attr_function")),
@@ -103,7 +103,7 @@ pub fn numbers(tables: &Tables) -> Vec<Constant> {
                 kind: (family.c == "MPI_Offset").then_some("MPI_OFFSET_KIND"),
             })
         })
-        // Places in a status begin at one here, and have names of their own.
+        // Indices into a status begin at one here, and have names of their own.
         .filter(|constant| !constant.name.starts_with("MPI_F_"));
     let errors = tables.errors.iter().map(|(name, error)| Constant {
         name: name.clone(),
@@ -146,7 +146,7 @@ pub fn handle_constants(tables: &Tables) -> Vec<(String, String, i64)> {
     all
 }
 
-/// `mpif.h`: each statement stands on one line, in the columns of both source forms.
+/// `mpif.h`: each statement is on one line, in columns that suit both source forms.
 pub fn include_file(tables: &Tables) -> String {
     let mut out = format!("!     {}\n", NOTICE.replace("; edit", ";\n!     edit"));
     let mut line = |text: &str| {
@@ -163,7 +163,7 @@ pub fn include_file(tables: &Tables) -> String {
         line(&format!("integer {name}"));
         line(&format!("parameter ({name}={value})"));
     }
-    // Markers of bounds, which MPI_TYPE_STRUCT knows.
+    // Markers of bounds, which MPI_TYPE_STRUCT accepts.
     for (name, value) in REMOVED {
         line(&format!("integer {name}"));
         line(&format!("parameter ({name}={value})"));
@@ -206,7 +206,7 @@ const OWN_OF_MPICH: [(&str, i64); 10] = [
     ("MPI_UB", 0x4c00_0011),
 ];
 
-/// Addresses with a meaning of their own, as the `mpif.h` of MPICH and Intel MPI has them.
+/// Addresses with a special meaning, as in the `mpif.h` of MPICH and Intel MPI.
 const SENTINELS_OF_MPICH: [&str; 15] = [
     "integer MPI_BOTTOM, MPI_IN_PLACE",
     "integer MPI_STATUS_IGNORE(5)",
@@ -225,7 +225,7 @@ const SENTINELS_OF_MPICH: [&str; 15] = [
     "common /mpifcmb9/ MPI_WEIGHTS_EMPTY",
 ];
 
-/// An `mpif.h` of the ABI of MPICH, by which the tests build programs as MPICH's would be.
+/// An `mpif.h` of the ABI of MPICH, with which the tests build programs like those built with MPICH.
 pub fn include_file_of_mpich(tables: &Tables, values: &BTreeMap<String, i64>) -> String {
     let mut out = format!("!     {}\n", NOTICE.replace("; edit", ";\n!     edit"));
     let mut line = |text: &str| {
@@ -238,7 +238,8 @@ pub fn include_file_of_mpich(tables: &Tables, values: &BTreeMap<String, i64>) ->
     for (name, kind) in all {
         let own = in_list(&OWN_OF_MPICH, &name);
         if let Some(&value) = values.get(&name).filter(|_| own.is_none()) {
-            // Fortran's key of a predefined attribute is the next number: it gives the value, and C the address of it.
+            // Fortran's key of a predefined attribute is the next number: it returns the value, where C
+            // returns the address of the value.
             let key = i64::from([0x64, 0x66].contains(&(value >> 24)));
             // Numbers of four bytes.
             let value = in_fortran(&name, value) as i32;
@@ -263,7 +264,7 @@ pub fn include_file_of_mpich(tables: &Tables, values: &BTreeMap<String, i64>) ->
     out
 }
 
-/// Constants of what the standard has removed.
+/// Constants that the standard has removed.
 pub const REMOVED: [(&str, i64); 5] = [
     ("MPI_LB", 0xf01),
     ("MPI_UB", 0xf02),
@@ -272,8 +273,7 @@ pub const REMOVED: [(&str, i64); 5] = [
     ("MPI_COMBINER_STRUCT_INTEGER", 203),
 ];
 
-/// What this layer cannot do: buffers with gaps are copied by the compiler, and it is not asked to keep those that are under way where
-/// they are.
+/// Features that this layer lacks: the compiler copies buffers with gaps, and is not asked to keep buffers in use in their place.
 pub const LOGICALS: [&str; 2] = ["MPI_SUBARRAYS_SUPPORTED", "MPI_ASYNC_PROTECTS_NONBLOCKING"];
 
 /// Constants of C that the entry points need, of the standard ABI.
@@ -294,7 +294,7 @@ pub fn rust(tables: &Tables) -> Result<String> {
     })
 }
 
-/// … of the ABI of MPICH, where some are addresses of the library and no numbers.
+/// … of the ABI of MPICH, where some are addresses in the library instead of numbers.
 pub fn rust_of_mpich(values: &BTreeMap<String, i64>) -> Result<String> {
     listed(|name| {
         let found = values.get(name).copied();
@@ -314,7 +314,7 @@ fn listed(value: impl Fn(&str) -> Result<Option<i64>>) -> Result<String> {
     );
     for (name, kind) in NAMED {
         if let Some(value) = value(name)? {
-            // A special address may be a number below zero.
+            // A special address may be a negative number.
             let value = match kind {
                 "usize" => value.cast_unsigned().to_string(),
                 _ => value.to_string(),

@@ -1,4 +1,4 @@
-//! Dummy argument: what a parameter of C is in Fortran.
+//! Dummy argument: the form of a parameter of C in Fortran.
 
 use super::super::declaration::Declaration;
 use super::super::table::{Function, Parameter};
@@ -36,7 +36,7 @@ pub enum Type {
 pub struct Dummy {
     pub name: String,
     pub kind: Type,
-    /// Bounds behind the name; empty for a scalar.
+    /// Bounds after the name; empty for a scalar.
     pub bounds: String,
     intent: Option<&'static str>,
     asynchronous: bool,
@@ -63,7 +63,7 @@ pub fn handle(base: &str) -> Option<&str> {
 }
 
 impl Dummy {
-    /// What a parameter is; `None` if Fortran has no such argument.
+    /// The dummy argument for a parameter; `None` if Fortran has no such argument.
     pub fn of(
         function: &Function,
         parameter: &Parameter,
@@ -105,7 +105,7 @@ impl Dummy {
                 .inner
                 .map_or_else(|| "(*)".to_owned(), |inner| format!("({inner},*)")),
         };
-        // Where the program may pass an address with a meaning of its own, it is not said to be written.
+        // If the program may pass an address with a special meaning, the argument is not declared as written.
         let is_special = matches!(kind, Type::Status | Type::Choice) || !bounds.is_empty();
         let intent = match (parameter.direction.as_str(), &kind) {
             (_, Type::Procedure(_)) => None,
@@ -125,7 +125,7 @@ impl Dummy {
         })
     }
 
-    /// Type, kind and rank: what tells procedures of one name apart.
+    /// Type, kind and rank: these distinguish procedures of the same name.
     pub fn shape(&self) -> String {
         let kind = match &self.kind {
             Type::Long(_) => "integer of eight bytes".to_owned(),
@@ -140,7 +140,7 @@ impl Dummy {
         let name = &self.name;
         let kind = match &self.kind {
             Type::Choice => {
-                // A target: GCC takes the address of anything else for forgotten when the call returns, and then does not expect
+                // It is a target: for anything else GCC assumes that nobody keeps the address after the call, and then misses
                 // what MPI writes later (`tests/programs/fortran/late.f90`).
                 let mut line = "type(*), dimension(*), target".to_owned();
                 if self.asynchronous && self.binding == Binding::F08 {
@@ -189,7 +189,7 @@ impl Dummy {
     }
 }
 
-/// Whether what a call does to its buffers goes on when it has returned.
+/// Whether a call continues to use its buffers after it has returned.
 fn outlives(function: &Function) -> bool {
     let name = &function.name;
     let takes = |kind: &str| {

@@ -52,7 +52,7 @@ pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>
     Ok(files)
 }
 
-/// A type of C in Rust. What may be written is not told apart.
+/// A type of C in Rust. Constant and mutable pointers are not distinguished.
 fn c_type(declaration: &Declaration) -> Result<String> {
     if declaration.is_callback() {
         return Ok("usize".to_owned());
@@ -72,7 +72,7 @@ fn c_type(declaration: &Declaration) -> Result<String> {
     Ok(format!("{}{base}", "*mut ".repeat(pointers)))
 }
 
-/// The functions of the C binding that procedures stand for.
+/// The functions of the C binding that procedures call.
 fn functions_of_c(fortran: &Fortran, tables: &Tables) -> Result<String> {
     let mut out = format!(
         "//! {NOTICE}\n//!\n//! Functions of the C binding, by the names that tools stand before.\n\n\
@@ -122,7 +122,8 @@ pub fn names(fortran: &Fortran, group: &str, function: &Function, form: Form) ->
         if fortran.has(group, function, form, binding) {
             names.push(format!("{name}{suffix}"));
             names.push(format!("p{name}{suffix}"));
-            // Module mpi tells a `type(c_ptr)` from an integer by another name (MPI 5.0, section 19.1.5).
+            // Module mpi has another name for the form with a `type(c_ptr)` instead of an integer (MPI 5.0,
+            // section 19.1.5).
             if binding == Binding::Old && function.gives_an_address() {
                 names.push(format!("{name}_cptr_"));
                 names.push(format!("p{name}_cptr_"));
@@ -186,7 +187,7 @@ fn entry(fortran: &Fortran, group: &str, function: &Function, form: Form) -> Res
 struct Argument {
     /// Its type: an address.
     kind: String,
-    /// The length of a text, which stands behind all arguments.
+    /// The length of a text, which is passed after all arguments.
     length: Option<String>,
     before: Option<String>,
     passed: String,
@@ -289,7 +290,7 @@ impl Argument {
             Type::Logical if declaration.by_value() => {
                 Self::new("*const c_int", format!("logical::load({name})"))
             }
-            // What is not zero is true there as well.
+            // In C, too, any number other than zero is true.
             Type::Logical if declaration.array && parameter.direction == "in" => {
                 Self::new("*mut c_int", name.clone())
             }
@@ -338,7 +339,7 @@ impl Argument {
 fn count(group: &str, function: &Function, parameter: &Parameter, name: &str) -> Result<String> {
     Ok(match parameter.length.as_deref() {
         Some("*") if group.starts_with("coll") => {
-            // Types of what is sent mean nothing if it is in place.
+            // The types for sending have no meaning if the data are in place.
             let unused = match name.starts_with("send") {
                 true => "crate::sentinel::is_in_place(sendbuf)",
                 false => "false",

@@ -1,4 +1,4 @@
-//! The modules `mpi` and `mpi_f08`: constants, types, and an interface of each procedure.
+//! The modules `mpi` and `mpi_f08`: constants, types, and an interface for each procedure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use super::{Fortran, Large, dummies, large};
 /// What `mpi` and `mpi_f08` have in common; compiled first.
 const CONSTANTS: &str = "weft_mpi_constants";
 
-/// `mpi.f90`: what both modules share, and module `mpi`.
+/// `mpi.f90`: the module that both share, and module `mpi`.
 pub fn old(fortran: &Fortran, tables: &Tables) -> String {
     let mut out = format!("! {NOTICE}\n!\n! Constants that both modules have, and module mpi.\n\n");
     shared(&mut out, tables);
@@ -45,7 +45,7 @@ pub fn old(fortran: &Fortran, tables: &Tables) -> String {
         if !fortran.has(group, function, Form::Small, Binding::Old) {
             continue;
         }
-        // An address is given as an integer, or as type(c_ptr).
+        // An address is returned as an integer or as type(c_ptr).
         if function.gives_an_address() {
             overloaded.push(function);
             continue;
@@ -137,7 +137,7 @@ pub fn f08(fortran: &Fortran, tables: &Tables) -> String {
     out
 }
 
-/// The module of what both have.
+/// The module with the parts common to both.
 fn shared(out: &mut String, tables: &Tables) {
     let _ = writeln!(out, "module {CONSTANTS}\n  implicit none\n  public\n");
     for one in constants::numbers(tables) {
@@ -163,7 +163,7 @@ fn shared(out: &mut String, tables: &Tables) {
     let _ = writeln!(out, "end module {CONSTANTS}");
 }
 
-/// A variable that is known by its address.
+/// A variable that is recognized by its address.
 fn sentinel(out: &mut String, name: &str, declaration: &str) {
     let declaration = declaration.replacen(' ', " :: ", 1);
     let _ = writeln!(out, "  {declaration}\n  common /{}/ {name}", common(name));
@@ -264,7 +264,7 @@ fn interface(
     let _ = writeln!(out, "    end {kind} {name}");
 }
 
-/// Names after an opening parenthesis, on as many lines as they need.
+/// Names after an opening parenthesis, on as many lines as needed.
 fn wrapped(out: &mut String, head: &str, names: &[&str]) {
     let mut line = head.to_owned();
     for (place, name) in names.iter().enumerate() {

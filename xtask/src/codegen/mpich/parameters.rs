@@ -1,4 +1,5 @@
-//! Translation of one parameter: what is passed to the standard ABI in its place, and what stands before and after the call.
+//! Translation of one parameter: the argument that is passed to the standard ABI instead, and the statements
+//! before and after the call.
 
 use anyhow::{Result, bail};
 
@@ -6,7 +7,7 @@ use super::super::declaration::Declaration;
 use super::super::table::{Function, Parameter};
 use super::{Mpich, has_length};
 
-/// What becomes of a parameter.
+/// The translation of a parameter.
 pub struct Translation {
     pub before: Vec<String>,
     pub argument: String,
@@ -32,7 +33,7 @@ fn handle(base: &str) -> Option<&str> {
     kinds.contains(&name).then_some(name)
 }
 
-/// A type in Rust, of the one side or the other.
+/// A type in Rust, for either ABI.
 fn rust(declaration: &Declaration, file: &str, other_handle: &str, status: &str) -> Result<String> {
     if declaration.is_callback() {
         bail!("a callback is written by hand");
@@ -71,7 +72,8 @@ pub fn classic_type(declaration: &Declaration) -> Result<String> {
 /// The type of a parameter in the standard ABI.
 pub fn standard_type(declaration: &Declaration) -> Result<String> {
     let text = rust(declaration, "usize", "usize", "Standard")?;
-    // What may be written is not told apart there: one type for what is translated and what is not.
+    // There, constant and mutable pointers are not distinguished, so that translated and untranslated
+    // arguments have one type.
     Ok(match declaration.base.as_str() {
         "void" | "int" | "MPI_Status" => text.replace("*const ", "*mut "),
         base if handle(base).is_some() => text.replace("*const ", "*mut "),
@@ -98,7 +100,7 @@ impl Translation {
         self
     }
 
-    /// A text that is given to the program in the room that it has.
+    /// A text that is stored in a buffer of the program.
     pub fn of_text(declaration: &Declaration, standard_room: String, room: i64) -> Self {
         let name = &declaration.name;
         let length = match name.as_str() {
@@ -114,7 +116,7 @@ impl Translation {
         ))
     }
 
-    /// What the tables say of a parameter.
+    /// The translation of a parameter, according to the tables.
     pub fn of(
         mpich: &Mpich,
         group: &str,
@@ -184,7 +186,7 @@ impl Translation {
             "OFFSET" if name == "disp" && declaration.by_value() => {
                 Self::new(format!("number::displacement::decode({name})"))
             }
-            // Types differ in what may be written alone.
+            // The types differ only in `const`.
             _ if declaration.constant
                 && matches!(declaration.base.as_str(), "void" | "int")
                 && declaration.stars + usize::from(declaration.array) == 1 =>
@@ -196,7 +198,7 @@ impl Translation {
     }
 }
 
-/// Numbers with a meaning.
+/// Numbers that are constants.
 fn number(
     mpich: &Mpich,
     function: &Function,
@@ -206,7 +208,7 @@ fn number(
     let name = &declaration.name;
     let module = match parameter.kind.as_str() {
         "RANK" | "RANK_NNI" => "number::rank".to_owned(),
-        // Tags of messages that are sent are no wildcards.
+        // Tags of messages to send cannot be wildcards.
         "TAG" if parameter.check.as_deref() == Some("send_tag") => return Ok(None),
         "TAG" => "number::tag".to_owned(),
         "ERROR_CODE" | "ERROR_CLASS" => "error".to_owned(),
@@ -232,7 +234,7 @@ fn number(
             .after(format!("array::encode_numbers(0, {name}, 1, {module}::encode);")),
         (false, _) => Translation::new(name.clone())
             .after(format!("array::encode_numbers(code, {name}, 1, {module}::encode);")),
-        // Lists of members are ranks that exist; those that may be none stand beside the numbers of a group.
+        // Lists of members contain ranks that exist; the ranks that this call returns may also be constants.
         (true, Some(length)) if output && function.name == "MPI_Group_translate_ranks" => Translation::new(name.clone())
             .after(format!(
                 "array::encode_numbers(code, {name}, length({length}), {module}::encode);"
@@ -272,7 +274,7 @@ fn status(parameter: &Parameter, declaration: &Declaration) -> Translation {
 fn count(group: &str, function: &Function, parameter: &Parameter, name: &str) -> Result<String> {
     match parameter.length.as_deref() {
         Some("*") if group.starts_with("coll") => {
-            // Types of what is sent mean nothing if it is in place.
+            // The types for sending have no meaning if the data are in place.
             let unused = match name.starts_with("send") {
                 true => format!("{name}.is_null() || number::address::is_in_place(sendbuf)"),
                 false => format!("{name}.is_null()"),

@@ -22,7 +22,7 @@ const KINDS: [(&str, &str, &str); 10] = [
     ("MPI_Datatype", "Datatype", "MPI_DATATYPE_NULL"),
 ];
 
-/// What is above all predefined datatypes whose low byte tells which one it is.
+/// The upper bits of all predefined datatypes that are identified by their low byte.
 const BY_LOW_BYTE: i64 = 0x4c00_0000;
 /// The first handle of a datatype in the standard ABI.
 const FIRST_DATATYPE: i64 = 0x200;
@@ -66,7 +66,7 @@ pub fn handles(mpich: &Mpich, tables: &Tables) -> Result<String> {
     Ok(out)
 }
 
-/// Datatypes of MPICH's own, and those of the standard ABI that stand for them.
+/// Datatypes of MPICH's own, and those of the standard ABI that are used for them.
 fn extensions(mpich: &Mpich, tables: &Tables) -> Result<Vec<(i64, i64)>> {
     let pair = |extension: &Extension| {
         let name = &extension.stands_for;
@@ -77,10 +77,11 @@ fn extensions(mpich: &Mpich, tables: &Tables) -> Result<Vec<(i64, i64)>> {
     mpich.extensions.values().map(pair).collect()
 }
 
-/// Tables of datatypes: by the low byte of the one, by the difference to the first of the other.
+/// Tables of datatypes: one indexed by the low byte of the handle in MPICH, one by the difference to the
+/// first handle of the standard ABI.
 fn datatypes(pairs: &[(i64, i64)], extensions: &[(i64, i64)]) -> String {
     let mut by_low_byte = vec![(u32::MAX, 0); 256];
-    // A row that no handle has: one with this low byte would be another number.
+    // Rows without a handle contain `u32::MAX`, which has this low byte itself: its row gets another number.
     by_low_byte[0xff].0 = 0;
     let mut others = Vec::new();
     for (classic, standard) in pairs.iter().chain(extensions) {
@@ -175,7 +176,7 @@ pub fn standard_name(constant: &str) -> String {
     format!("STANDARD_{}", constant.trim_start_matches("MPI_"))
 }
 
-/// Constants that are no handles.
+/// Constants other than handles.
 pub fn numbers(mpich: &Mpich, tables: &Tables) -> Result<String> {
     let mut out = format!(
         "//! {NOTICE}\n//!\n//! Constants of MPICH beside those of the standard ABI.\n\n\
@@ -210,7 +211,7 @@ pub fn numbers(mpich: &Mpich, tables: &Tables) -> Result<String> {
     }
     out += "];\n\n/// Error classes: here and in the standard ABI.\npub static ERRORS: &[(c_int, c_int)] = &[\n";
     for (name, error) in &tables.errors {
-        // The class of the extension is one of the standard there.
+        // The error class of the extension is a predefined one in MPICH.
         let value = mpich.value(name)?;
         let _ = writeln!(out, "({value}, {}),", error.value);
     }
@@ -275,7 +276,8 @@ fn one(pairs: &[(i64, i64)], numbers: &Numbers, undefined: i64) -> String {
     out + "other => other,\n}\n}\n"
 }
 
-/// A number that is a sum of the constants. Bits that are none of them become one that is none there either.
+/// A number that is a sum of the constants. Other bits become a bit that is not a constant in the other ABI
+/// either.
 fn set(pairs: &[(i64, i64)]) -> String {
     let mut out = String::new();
     for (name, title, from, to) in [

@@ -33,7 +33,7 @@ fn one_group(comm: &Comm) -> Checked<()> {
 
 fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> ReductionArgument<'static> {
     check::development::reduction(op, datatype);
-    // The program's function is told the handle of the datatype, also if that is freed meanwhile.
+    // The program's function gets the handle of the datatype, even if that is freed before the end.
     let op = if op.as_predefined().is_none() && !datatype.is_predefined() {
         Cow::Owned(op.keeping(state::use_datatype(datatype)))
     } else {
@@ -46,7 +46,7 @@ fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> ReductionArgumen
     }
 }
 
-/// The send buffer of a reduction; `in_place_of` stands for `MPI_IN_PLACE`.
+/// The send buffer of a reduction; `in_place_of` replaces `MPI_IN_PLACE`.
 fn operand(
     send: AddressArgument,
     count: usize,
@@ -185,7 +185,7 @@ pub fn reduce_scatter_block(
             inter::reduce_scatter(name, &sides, &own, &into, &counts, &reduction.keep())?.into(),
         );
     }
-    // In place, the whole input stands in the receive buffer.
+    // In place, the whole input is in the receive buffer.
     let own = if send.is_in_place() {
         receive.address().buffer(all, datatype)?
     } else {

@@ -12,8 +12,8 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::{c, check, state};
 
-/// Bytes that a datatype needs for each element of a list that it is built from, while it is built: the
-/// number itself, parts of layout and signature, and where they go.
+/// Bytes that the construction of a datatype needs for each element of a list: the number itself, parts of
+/// layout and signature, and the memory that they go to.
 const BYTES_OF_A_BLOCK: usize = 512;
 
 /// Builds a datatype and stores its handle.
@@ -68,7 +68,7 @@ pub fn type_create_hvector(
     build(recipe, form, &mut newtype)
 }
 
-/// The elements of a list that must be there.
+/// The elements of a list, which must not be null.
 fn listed(list: Counts, name: &'static str) -> Checked<Box<[i64]>> {
     if list.is_null() && list.len() > 0 {
         return Err(Fault::null(name));
@@ -154,7 +154,7 @@ pub fn type_create_struct(
         .iter()
         .enumerate()
         .map(|(place, handle)| {
-            // An entry without elements adds nothing, also if it has no datatype.
+            // An entry without elements adds nothing, even if it has no datatype.
             let is_empty = !blocklengths.is_null() && blocklengths.at(place) == 0;
             if *handle == k::MPI_DATATYPE_NULL && is_empty {
                 return Ok(Arc::clone(state::no_datatype()));

@@ -1,5 +1,5 @@
-//! Datatypes by the numbers that they must hold (MPI 5.0, section 19.1.5). Who asks for the same gets
-//! the same handle; it is predefined as far as a program can tell, and never freed.
+//! Datatypes by the numbers that they must hold (MPI 5.0, section 19.1.5). The same request gives the same
+//! handle; to a program it is predefined, and never freed.
 
 use std::collections::HashMap;
 use std::ffi::c_int;

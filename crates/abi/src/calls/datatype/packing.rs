@@ -12,7 +12,7 @@ use crate::check;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 
-/// Packed data: where they are, and from where on.
+/// Packed data: their memory, and the position in it.
 ///
 /// # Safety
 /// `size` bytes may be read and written at the address until the call returns.

@@ -91,7 +91,7 @@ fn combiner(combiner: Combiner) -> c_int {
     }
 }
 
-/// A datatype built with large counts tells them to the large forms only.
+/// A datatype built with large counts shows them only to the large forms.
 fn check_form(datatype: &Datatype, form: Form) -> Checked<()> {
     if form == Form::Small && datatype.has_large_counts() {
         return Err(Fault::argument(
@@ -126,7 +126,7 @@ pub fn type_get_envelope(
     Ok(())
 }
 
-/// Copies what there is to where it goes, which must have room.
+/// Copies values to the caller's list, which must have room.
 fn fill<T>(
     to: &mut [T],
     from: impl ExactSizeIterator<Item = Checked<T>>,
@@ -187,8 +187,8 @@ pub fn type_get_contents(
         contents.counts.iter().map(|value| Ok(*value)),
         "max_large_counts",
     )?;
-    // Each derived datatype is handed out as an object of its own, which the program frees: names and
-    // attributes of the one that was built from are not its.
+    // Each derived datatype is handed out as a separate object, which the program frees: it does not have the
+    // names and attributes of the original.
     let handle = |datatype: Arc<Datatype>| {
         if datatype.is_predefined() {
             return Ok(state::handle_of_datatype(&datatype));

@@ -1,4 +1,4 @@
-//! Data representations of programs (MPI 5.0, section 14.5.3): their functions, and how they are called.
+//! Data representations of programs (MPI 5.0, section 14.5.3): their functions, and the calls of these.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Functions {
         if function.0 == 0 {
             return Ok(false);
         }
-        // Keeps the handle as long as the function runs.
+        // Keeps the handle while the function runs.
         let _use = state::use_datatype(elements.datatype());
         let datatype = state::handle_of_datatype(elements.datatype());
         let memory = elements.address().cast::<c_void>();
@@ -49,7 +49,7 @@ impl Functions {
             Form::Small => {
                 let count = c_int::try_from(count).map_err(|_| too_many(count))?;
                 // SAFETY: the program passed a function of this type to `MPI_Register_datarep`; the elements are the
-                // buffer of a call of its, and `file` has as many bytes as its extent function has said for them.
+                // buffer of one of its calls, and `file` has as many bytes as its extent function returned for them.
                 unsafe {
                     let function: unsafe extern "C" fn(
                         *mut c_void,

@@ -1,5 +1,5 @@
-//! Error handlers of files. That of `MPI_FILE_NULL` is what files begin with, and gets the errors of calls that have no
-//! file (MPI 5.0, section 14.7).
+//! Error handlers of files. The handler of `MPI_FILE_NULL` is the initial one of files, and gets the errors of calls
+//! that have no file (MPI 5.0, section 14.7).
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! Split collective access: one call begins, another ends. The end has the buffer of the beginning once more, which
-//! says nothing new.
+//! Split collective access: one call begins, another ends. The end gets the buffer of the beginning again, without
+//! new information.
 
 use std::ffi::c_void;
 

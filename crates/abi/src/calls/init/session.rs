@@ -1,5 +1,5 @@
-//! Sessions (MPI 5.0, section 11.3). Every session sees the whole job; what it isolates are error
-//! handlers and the time for which MPI is needed.
+//! Sessions (MPI 5.0, section 11.3). Every session sees the whole job; it isolates error handlers and the
+//! time for which MPI is needed.
 
 use std::ffi::{CStr, c_char, c_int};
 

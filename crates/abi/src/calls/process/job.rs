@@ -8,12 +8,12 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state;
 
-/// Asks the job, and waits for the answer; what it refuses is a fault.
+/// Asks the job, and waits for the answer; a refusal is a fault.
 pub(super) fn ask(request: JobRequest) -> Checked<JobAnswer> {
     let runtime =
         state::runtime().ok_or_else(|| Fault::new(k::MPI_ERR_OTHER, "MPI is not initialised"))?;
     let answer = match request {
-        // The launcher may wait until this process, too, has put away what it had to do with others that have ended.
+        // The launcher may wait until this process, too, has finished with other processes that have ended.
         JobRequest::Spawn(_) => ask_beside(runtime, request)?,
         request => runtime
             .launcher
@@ -27,7 +27,7 @@ pub(super) fn ask(request: JobRequest) -> Checked<JobAnswer> {
     }
 }
 
-/// Asks in a thread of its own, while this one makes progress.
+/// Asks in a separate thread, while this one makes progress.
 fn ask_beside(
     runtime: &'static state::Runtime,
     request: JobRequest,

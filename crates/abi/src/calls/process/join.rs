@@ -1,8 +1,8 @@
 //! `MPI_Comm_join`: two processes that share a socket become an intercommunicator (MPI 5.0, section 11.10.6).
 //!
-//! Each opens a port and sends its name over the socket, in a message of fixed length. The lower process accepts at its port, and the
-//! other one connects to that; of two jobs, the one of the lower name accepts, once the other has said that it reaches its port. If they cannot reach each other, there is no
-//! communicator, and the socket is as it was.
+//! Each opens a port and sends its name over the socket, in a message of fixed length. The lower process accepts at its port, and the other one
+//! connects to it. Between two jobs, the one with the lower name accepts, once the other has said that it can reach the port. If they cannot reach
+//! each other, there is no communicator, and the socket is unchanged.
 
 use std::ffi::c_int;
 use std::io;
@@ -23,7 +23,7 @@ use crate::{c, state};
 
 /// Bytes of a name on the socket, filled up with zeros.
 const MESSAGE: usize = 256;
-/// Who connects to another job's port has reached it.
+/// Sent by the connecting process once it has reached the other job's port.
 const REACHED: &str = "reached";
 
 pub fn comm_join(fd: c_int, mut intercomm: Out<c::Comm>) -> Checked<()> {
@@ -110,7 +110,7 @@ fn exchange(fd: c_int, own: &str) -> io::Result<String> {
     out[..name.len()].copy_from_slice(name);
     let mut sent = 0;
     while sent < MESSAGE {
-        // SAFETY: `out` has so many bytes left; the descriptor is the caller's.
+        // SAFETY: `out` has that many bytes left; the descriptor is the caller's.
         let count = unsafe {
             libc::send(
                 fd,
@@ -124,7 +124,7 @@ fn exchange(fd: c_int, own: &str) -> io::Result<String> {
     let mut into = [0; MESSAGE];
     let mut came = 0;
     while came < MESSAGE {
-        // SAFETY: `into` has so many bytes left; the descriptor is the caller's.
+        // SAFETY: `into` has that many bytes left; the descriptor is the caller's.
         let count = unsafe { libc::recv(fd, into[came..].as_mut_ptr().cast(), MESSAGE - came, 0) };
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -135,7 +135,7 @@ fn exchange(fd: c_int, own: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&into[..end]).into_owned())
 }
 
-/// How many bytes went; none if the socket was not ready, which is waited for.
+/// Returns how many bytes were transferred; none if the socket was not ready, for which this waits.
 fn progress(fd: c_int, count: isize, event: i16) -> io::Result<usize> {
     if let Ok(count) = usize::try_from(count) {
         return Ok(count);

@@ -1,4 +1,4 @@
-//! Parent: the processes that have had this one started, as an intercommunicator.
+//! Parent: the processes that spawned this one, as an intercommunicator.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::{c, state};
 /// The handle, from initialisation until it is freed.
 static PARENT: Mutex<c::Comm> = Mutex::new(k::MPI_COMM_NULL);
 
-/// It was looked for: a process meets its parents once, however often it begins with MPI.
+/// Whether it was looked up: a process meets its parents once, however often it initialises MPI.
 static SOUGHT: AtomicBool = AtomicBool::new(false);
 
 fn parent() -> std::sync::MutexGuard<'static, c::Comm> {
@@ -29,9 +29,9 @@ pub fn comm_get_parent(mut parent: Out<c::Comm>) -> Checked<()> {
     Ok(())
 }
 
-/// Part of the first beginning, be it of the world, of a session or of the services: connects with those who have had this process
-/// started, if it was. All processes of its world come here, each as it begins; the parents wait for that in `MPI_Comm_spawn`, which
-/// may not end before (MPI 5.0, section 11.8.2). One change of state at a time: the caller sees to that.
+/// Part of the first initialisation, whether of the world, of a session or of the services: connects with the processes that spawned
+/// this one, if any. All processes of its world come here when they initialise; the parents wait for that in `MPI_Comm_spawn`, which
+/// may not end before (MPI 5.0, section 11.8.2). The caller ensures that only one change of state is made at a time.
 pub(crate) fn find_parent(runtime: &'static state::Runtime) -> Checked<()> {
     let world = &runtime.world;
     let Some(later) = runtime.launcher.later() else {
@@ -74,7 +74,7 @@ pub(crate) fn find_parent(runtime: &'static state::Runtime) -> Checked<()> {
     Ok(())
 }
 
-/// A communicator is freed: perhaps it is this one.
+/// A communicator is freed: forgets it if it is the parent.
 pub(crate) fn forget_parent(comm: c::Comm) {
     let mut parent = parent();
     if *parent == comm {

@@ -52,7 +52,7 @@ pub fn comm_spawn_multiple(
 ) -> Checked<()> {
     spawn(root, comm, intercomm, array_of_errcodes, || {
         let count = check::length(count.into(), "count")?;
-        // Each is one process at least.
+        // Each program has at least one process.
         if !(1..=MOST as usize).contains(&count) {
             return Err(Fault::argument(
                 k::MPI_ERR_ARG,
@@ -86,16 +86,17 @@ pub fn comm_spawn_multiple(
     })
 }
 
-/// A program and how many processes are to run it at most.
+/// A program and the most processes that run it.
 struct Wanted {
     program: SpawnProgram,
     most: u32,
 }
 
-/// One program, as the root names it.
+/// One program, as named by the root.
 ///
 /// # Safety
-/// `command` is null or a string, `argv` null or a list of strings that ends with null; they do not change meanwhile.
+/// `command` is null or a string, `argv` null or a list of strings that ends with null; they do not change
+/// until the call returns.
 unsafe fn program(
     command: *const c_char,
     argv: *mut *mut c_char,
@@ -106,7 +107,8 @@ unsafe fn program(
     let command = unsafe { check::text(command, "command")? };
     let mut words = vec![command.to_bytes().to_vec()];
     if !argv.is_null() {
-        // SAFETY: as promised to us: up to and with the null at its end the list is readable, and holds strings.
+        // SAFETY: as promised to us: the list is readable up to and including the null at its end, and holds
+        // strings.
         words.extend(unsafe {
             (0..)
                 .map(|index| *argv.add(index))
@@ -203,7 +205,7 @@ fn soft_counts(soft: &str, most: u32) -> Checked<Vec<u32>> {
                 .ok()
                 .filter(|number| (1..=most).contains(number))
         };
-        // What lies outside counts for nothing, and there is no end to what may be named.
+        // Numbers outside of the range do not count, and a request could name any number of them.
         let steps = u64::from(MOST)
             .max(first.abs_diff(last) / stride.unsigned_abs() + 1)
             .min(u64::from(MOST) * 2);
@@ -219,7 +221,7 @@ fn soft_counts(soft: &str, most: u32) -> Checked<Vec<u32>> {
     }
 }
 
-/// What both calls do. `programs` is called at the root only.
+/// The common part of both calls. `programs` is called at the root only.
 fn spawn(
     root: Root,
     comm: &Arc<Comm>,
@@ -265,7 +267,8 @@ fn spawn(
     });
     let made = comm.spawned(root, asked);
     if let Some(port) = port {
-        // Those that it was for have come; or never will, and whoever has called already waits for an answer.
+        // The processes for which the port was opened have come, or never will; those that have called
+        // already wait for an answer.
         let request = match &made {
             Ok((_, Ok(_))) => JobRequest::ClosePort { port },
             _ => JobRequest::Abandon { port },
@@ -277,7 +280,7 @@ fn spawn(
         // SAFETY: room for one code of each process that the root has asked for (MPI 5.0, section 11.8.2).
         let codes = unsafe { check::slice_mut(codes, numbers.len(), "array_of_errcodes")? };
         for (place, number) in codes.iter_mut().zip(numbers) {
-            // Of a world that is not met none is left.
+            // If the world was not met, none of its processes is left.
             let number = if made.is_ok() { number } else { failed };
             *place = number.cast_signed();
         }
@@ -286,7 +289,8 @@ fn spawn(
     Ok(())
 }
 
-/// The root: has processes started; answers the port by which they come, the number of their world, and how many of each program.
+/// The root: starts processes; returns the port to which they connect, the number of their world, and the
+/// number of processes of each program.
 fn start(wanted: &[Wanted], name: &mut Option<String>) -> Checked<((Port, u32), Vec<u32>)> {
     if state::process()?.peers() == state::process()?.first()
         && state::runtime().is_some_and(|runtime| !runtime.launcher.is_singleton())

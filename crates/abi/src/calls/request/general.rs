@@ -1,9 +1,9 @@
-//! Generalised requests (MPI 5.0, section 13.2): the program does the work and says when it is done.
+//! Generalised requests (MPI 5.0, section 13.2): the program does the work and reports its end.
 //!
-//! The engine knows such a request as one that nothing completes; what belongs to it stands here. When
-//! its end is reported, the program's functions are called: *query* fills in the status, *free* drops
-//! what the program keeps. No lock is held meanwhile. Calls that report ends ask here only as long as
-//! a request of this kind is live.
+//! The engine knows such a request as one that it does not complete itself; its other data are here. When its
+//! end is reported, the program's functions are called: *query* fills in the status, *free* drops the
+//! program's data. No lock is held during these calls. Calls that report ends check here only while a request
+//! of this kind is live.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -27,7 +27,7 @@ struct General {
     free: c::Callback,
     cancel: c::Callback,
     extra_state: usize,
-    /// `MPI_Request_free` came before the end: the program's data go when it is completed.
+    /// `MPI_Request_free` came before the end: the program's data are dropped when it is completed.
     detached: bool,
 }
 
@@ -64,7 +64,7 @@ fn outcome(code: c_int, what: &str) -> Checked<()> {
 }
 
 impl General {
-    /// Has the status filled in.
+    /// Calls the query function, which fills in the status.
     fn query(&self, status: Option<&mut c::Status>) -> Checked<()> {
         let mut own = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);
         if self.query.0 != 0 {
@@ -84,7 +84,7 @@ impl General {
         Ok(())
     }
 
-    /// Has the program's data dropped.
+    /// Calls the free function, which drops the program's data.
     fn free(&self) -> Checked<()> {
         if self.free.0 == 0 {
             return Ok(());
@@ -153,7 +153,7 @@ pub fn grequest_complete(request: c::Request) -> Checked<()> {
 }
 
 /// The end of a request has been reported: if it was one of these, its status is filled in, and it is
-/// no more.
+/// dropped.
 #[inline]
 pub(super) fn ended(handle: c::Request, status: Option<&mut c::Status>) -> Checked<()> {
     if LIVE.load(Ordering::Relaxed) == 0 {
@@ -170,13 +170,13 @@ fn close(handle: c::Request, status: Option<&mut c::Status>) -> Checked<()> {
     let Some(general) = remove(id) else {
         return Ok(());
     };
-    // The data go even if the query failed. The code of the last function that failed comes back (MPI 5.0,
-    // section 13.2).
+    // The data are dropped even if the query failed. The code of the last function that failed comes back
+    // (MPI 5.0, section 13.2).
     let queried = general.query(status);
     general.free().and(queried)
 }
 
-/// The end of a request was looked at, and it stays.
+/// The end of a request was read without ending the request.
 #[inline]
 pub(super) fn looked_at(handle: c::Request, status: Option<&mut c::Status>) -> Checked<()> {
     if LIVE.load(Ordering::Relaxed) == 0 {
@@ -198,7 +198,8 @@ impl Watched {
         Self(live.then(|| requests.to_vec()))
     }
 
-    /// All requests of the list have ended, the others of them with `others`: the outcome of the call.
+    /// All requests of the list have ended; `others` is the outcome of those of other kinds. Returns the
+    /// outcome of the call.
     #[inline]
     pub(super) fn all_ended(&self, statuses: &mut StatusesOut, others: Checked<()>) -> Checked<()> {
         // A list that was refused has ended nothing.
@@ -209,8 +210,8 @@ impl Watched {
         }
     }
 
-    /// The requests at these places of the list have ended; their statuses stand one after the other. All of
-    /// them are closed, whatever one of them says; the codes of those that fail go to their statuses.
+    /// The requests at these places of the list have ended; their statuses are consecutive. All of them are
+    /// closed, even if one fails; the codes of those that fail go to their statuses.
     pub(super) fn some_ended(
         &self,
         places: impl Iterator<Item = usize>,
@@ -270,8 +271,8 @@ pub(super) fn cancel(handle: c::Request) -> Checked<bool> {
     general.cancel(complete).map(|()| true)
 }
 
-/// `MPI_Request_free` of one of these: what the program keeps goes at once if the request has ended,
-/// else when it is completed.
+/// `MPI_Request_free` of one of these: the program's data are dropped at once if the request has ended,
+/// otherwise when it is completed.
 pub(super) fn freed(id: RequestId) -> Checked<()> {
     if LIVE.load(Ordering::Relaxed) == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Requests that are looked at without ending them (MPI 5.0, section 3.7.6).
+//! Tests of requests that do not end them (MPI 5.0, section 3.7.6).
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! Statuses and what they say (MPI 5.0, sections 3.2.5 and 13.3).
+//! Statuses and their contents (MPI 5.0, sections 3.2.5 and 13.3).
 
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Put, get and the accumulating operations (MPI 5.0, section 12.3). A target of `MPI_PROC_NULL` is nothing to do.
+//! Put, get and the accumulating operations (MPI 5.0, section 12.3). With the target `MPI_PROC_NULL` there is
+//! nothing to do.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;

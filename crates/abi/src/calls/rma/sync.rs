@@ -14,7 +14,7 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::WinObject;
 
-/// The assertions that a call knows, with their names.
+/// The assertions that each call accepts, with their names.
 const FENCE: &[(c_int, &str)] = &[
     (k::MPI_MODE_NOSTORE, "MPI_MODE_NOSTORE"),
     (k::MPI_MODE_NOPUT, "MPI_MODE_NOPUT"),

@@ -115,7 +115,7 @@ pub fn t_category_get_categories(
     list(&children(category(cat_index)?), len, indices)
 }
 
-/// What there is never changes while a program runs.
+/// The categories never change while a program runs.
 pub fn t_category_changed(mut update_number: Optional<c_int>) -> Checked<()> {
     tool::check()?;
     update_number.set(0);

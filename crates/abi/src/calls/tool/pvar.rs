@@ -147,7 +147,7 @@ pub fn t_pvar_handle_free(
     Ok(())
 }
 
-/// Does something with a handle that counts, or with all of the session that do.
+/// Applies a function to a handle that counts, or to all such handles of the session.
 fn each_counted(
     session: c::ToolHandle,
     handle: c::ToolHandle,
@@ -246,7 +246,7 @@ pub fn t_pvar_write(
     Ok(())
 }
 
-/// As [`t_pvar_read`], and it is 0 again: what is counted meanwhile is in one of the two.
+/// As [`t_pvar_read`], and resets it to 0: anything counted at the same time is in one of the two readings.
 pub fn t_pvar_readreset(
     pe_session: c::ToolHandle,
     handle: c::ToolHandle,

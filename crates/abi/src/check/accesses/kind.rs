@@ -1,21 +1,23 @@
-//! Kind of a one-sided access: which two of them conflict on the same bytes, if nothing orders them (MPI 5.0, section 12.7).
+//! Kind of a one-sided access: determines which two accesses conflict on the same bytes, if nothing orders
+//! them (MPI 5.0, section 12.7).
 
 use weft_mpi::Op;
 use weft_mpi::op::Predefined;
 
-/// What an access does at the target.
+/// The effect of an access at the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Reads.
     Get,
     /// Writes.
     Put,
-    /// Combines, by this operation: its number, from 1 on. 0 for one that goes with all others.
+    /// Combines, by the operation with this number, counted from 1; 0 for an operation that is compatible
+    /// with all others.
     Accumulate(u8),
 }
 
 impl Kind {
-    /// An accumulating access. Replacing and reading are used together with any operation.
+    /// An accumulating access. Replacing and reading are compatible with any operation.
     pub fn of(op: &Op) -> Self {
         Self::Accumulate(match op.as_predefined() {
             None | Some(Predefined::NoOp | Predefined::Replace) => 0,
@@ -28,7 +30,7 @@ impl Kind {
         self != Self::Get
     }
 
-    /// Whether two of them on the same bytes conflict, if nothing orders them.
+    /// Whether two accesses to the same bytes conflict, if nothing orders them.
     pub fn conflicts(self, other: Self) -> bool {
         match (self, other) {
             (Self::Get, Self::Get) => false,

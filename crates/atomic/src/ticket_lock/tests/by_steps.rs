@@ -1,5 +1,5 @@
-//! Some who have several locks at a time and some who want one alone, one step after the other in random order, over several locks:
-//! nobody is in beside who is alone, somebody can always make a step, and nobody is passed without end. Who has several gives some of them back, and
+//! Actors that have several locks at a time and actors that want one alone, step by step in random order, over several locks: nobody is in together
+//! with one that is alone, some actor can always make a step, and nobody is passed without end. An actor that has several locks gives some back, and
 //! asks for others, while it keeps the rest.
 
 use super::*;
@@ -18,7 +18,7 @@ impl Dice {
     }
 }
 
-/// How a lock is had.
+/// How a lock is held.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
     ByFlag,
@@ -39,7 +39,7 @@ enum Doing {
 
 struct Actor {
     doing: Doing,
-    /// What it has still to do.
+    /// The rounds that it still has to do.
     rounds: u32,
     writes: bool,
     time: Time,
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// One step. Whether anything has changed.
+    /// Makes one step; returns whether anything has changed.
     fn step(&mut self, me: usize, actor: &mut Actor) -> bool {
         match &mut actor.doing {
             Doing::Ended => return false,
@@ -123,7 +123,7 @@ impl World {
                 let time = if holds_up { EARLIEST } else { actor.time };
                 match self.locks[at].lock().share_further(time, listed) {
                     Some(past) => {
-                        // How often it goes past while it holds somebody up is bounded by that one.
+                        // Passing while it holds somebody up is bounded by that one.
                         if past != Past::Nobody && !holds_up {
                             self.passed[at] += 1;
                             self.most_passed = self.most_passed.max(self.passed[at]);
@@ -175,7 +175,7 @@ impl World {
     }
 }
 
-/// All of them to their ends. Most often that a writer was passed.
+/// Runs all actors to their ends; returns the most times that a writer was passed.
 fn play(seed: u64, readers: usize, writers: usize) -> u32 {
     let mut world = World {
         locks: (0..LOCKS).map(|_| Guarded::new()).collect(),

@@ -15,7 +15,7 @@ fn pin(place: usize) {
     }
 }
 
-/// What those that yield have in common.
+/// The shared state of the tasks that yield.
 #[derive(Default)]
 struct Yielding {
     running: AtomicU64,
@@ -104,7 +104,7 @@ fn create_tokio(count: u64) -> f64 {
     let worker = std::thread::spawn(move || {
         pin(0);
         current_thread().block_on(async move {
-            // Waited for by a task, as the others are by a thread of their own kind.
+            // A task waits for all, as in the other libraries a thread of their own kind does.
             let all = tokio::spawn(async move {
                 let start = Instant::now();
                 for _ in 0..count {
@@ -129,7 +129,7 @@ fn create_may(count: u64) -> f64 {
     all.join().expect("no panic")
 }
 
-/// The sender's rounds: when all wait, one signal each.
+/// The sender's rounds: one signal to each once all wait.
 fn send(
     count: u64,
     rounds: u64,
@@ -252,7 +252,7 @@ fn answer(line: &str) -> Result<Vec<f64>, String> {
 }
 
 fn main() {
-    // One worker: those that yield share it, and the sender of signals is a thread beside it.
+    // One worker, shared by the yielding coroutines; the sender of signals is a separate thread.
     may::config().set_workers(1).set_stack_size(0x800);
     println!("hello tokio 1, may 0.3");
     let mut out = std::io::stdout();

@@ -1,4 +1,4 @@
-//! Remote memory: what a device writes there and reads from there.
+//! Remote memory: writes to and reads from a peer's memory by a device.
 
 use std::ptr;
 
@@ -11,8 +11,8 @@ use super::super::slots::Slot;
 use super::{Address, Device, Outcome};
 
 impl Device {
-    /// Writes `from` to remote memory. With [ordered writes](Self::has_ordered_writes) complete when `from` is free again,
-    /// else when the bytes have arrived.
+    /// Writes `from` to remote memory. With [ordered writes](Self::has_ordered_writes) it is complete when `from` is free
+    /// again, else when the bytes have arrived.
     pub fn write(
         &mut self,
         (to, slot): (Address, usize),
@@ -64,7 +64,7 @@ impl Device {
         self.outcome(answer)
     }
 
-    /// Reads remote memory into `into`; complete when it is there.
+    /// Reads remote memory into `into`; complete when the bytes are there.
     pub fn read(
         &mut self,
         (from, slot): (Address, usize),

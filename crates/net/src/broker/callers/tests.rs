@@ -6,7 +6,7 @@ use super::*;
 
 const OWNER: u32 = 1_000;
 
-/// A listener at which calls and errors come as a test says.
+/// A listener at which calls and errors come as a test decides.
 struct Script {
     coming: RefCell<VecDeque<io::Result<(UnixStream, Credentials)>>>,
     socket: UnixStream,
@@ -31,7 +31,7 @@ fn callers() -> Callers<Script> {
     Callers::new(Script { coming, socket }, OWNER)
 }
 
-/// A caller of this user, who is at the other end.
+/// A call by this user; returns the caller's end.
 fn call(callers: &Callers<Script>, user: u32) -> UnixStream {
     let (ours, theirs) = UnixStream::pair().expect("descriptors are left");
     let who = Credentials {
@@ -52,7 +52,7 @@ fn fail(callers: &Callers<Script>, errno: i32) {
     callers.listener.coming.borrow_mut().push_back(Err(error));
 }
 
-/// A turn in which there is news of everybody who has said something.
+/// A turn with news of every caller that has sent something.
 fn turn(callers: &mut Callers<Script>, now: u64) -> Turn {
     let mut entries = Vec::new();
     callers.watch(&mut entries);
@@ -109,7 +109,7 @@ fn whoever_asks_is_heard_among_a_crowd_that_says_nothing() {
             assert_eq!(heard(&asking), "\"Done\"\n");
         }
     }
-    // In the end all of them have had their time.
+    // In the end the time of all is over.
     turn(&mut callers, 1_000 + CALL);
     assert!(callers.calls.is_empty() && callers.deadline().is_none());
 }
@@ -168,7 +168,7 @@ fn what_accept_cannot_do_is_tried_again_and_nobody_spins() {
         assert!(found.trouble.is_some() && found.questions.is_empty());
         assert!(callers.calls.is_empty(), "its descriptor is given back");
         assert_eq!(heard(&idle), "");
-        // Not before its time, however often it is looked.
+        // Not before its time, however often the broker looks.
         assert_eq!(callers.deadline(), Some(1 + PAUSE));
         for _ in 0..100 {
             assert!(turn(&mut callers, PAUSE).questions.is_empty());
@@ -184,7 +184,7 @@ fn what_accept_cannot_do_is_tried_again_and_nobody_spins() {
     let found = turn(&mut callers, 0);
     assert!(found.trouble.is_none());
     assert_eq!(found.questions.len(), 1);
-    // An endless row of them does not keep the broker from its other work.
+    // An endless sequence of them does not keep the broker from its other work.
     for _ in 0..10_000 {
         fail(&callers, 103);
     }

@@ -1,8 +1,8 @@
 //! Frames of Python 3.9 and 3.10: objects with the same layout in both.
 //!
-//! What is read says what it is: each object begins with the address of its type, which the interpreter exports. So a layout of another
-//! build is an answer of nothing. Lines are counted by the interpreter's own function, which changes nothing and needs no lock:
-//! the calling thread's frames stay as they are while it is here.
+//! Each object identifies itself: it begins with the address of its type, which the interpreter exports. So with the layout of another
+//! build nothing is found. The interpreter's own function computes lines; it changes nothing and needs no lock, as the calling thread's
+//! frames do not change during the call.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -19,13 +19,13 @@ const TEXT_LENGTH: usize = 16;
 const TEXT_STATE: usize = 32;
 const TEXT_START: usize = 48;
 
-/// The state of a string that stands behind its head, in characters of ASCII: `compact` and `ascii`.
+/// The state of an ASCII string that follows its header: `compact` and `ascii`.
 const PLAIN: u8 = 0b0110_0000;
 
 type LineOf = unsafe extern "C" fn(*mut c_void) -> c_int;
 type VersionOf = unsafe extern "C" fn() -> *const c_char;
 
-/// What is needed of the interpreter.
+/// The symbols of the interpreter that are needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frames {
     line_of: LineOf,
@@ -35,11 +35,11 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Those of this process, if the interpreter is one of these versions.
+    /// The symbols in this process, if the interpreter is one of these versions.
     pub(super) fn find() -> Option<Self> {
         // SAFETY: the function has this type in all versions.
         let version: VersionOf = unsafe { std::mem::transmute(symbol(c"Py_GetVersion")?) };
-        // SAFETY: it may be called at any time, and answers a text that stays.
+        // SAFETY: it may be called at any time, and returns a text that stays valid.
         let version = unsafe { CStr::from_ptr(version()) }.to_bytes();
         if !version.starts_with(b"3.9.") && !version.starts_with(b"3.10.") {
             return None;
@@ -68,7 +68,7 @@ impl Frames {
         })
     }
 
-    /// The string whose address stands here.
+    /// The string whose address is at `place`.
     fn text(&self, place: usize) -> Option<String> {
         let text = object(place, self.text)?;
         let state = *read_own(text + TEXT_STATE, 1)?.first()?;
@@ -80,7 +80,7 @@ impl Frames {
     }
 }
 
-/// The object whose address stands here, if it has this type.
+/// The object whose address is at `place`, if it has this type.
 fn object(place: usize, kind: usize) -> Option<usize> {
     let object = word(place)?;
     (object != 0 && word(object + TYPE)? == kind).then_some(object)

@@ -34,7 +34,6 @@
 //!
 //! # Ordering
 //! * SYNC lane.publish: the word is stored with Release after head and data, and loaded with Acquire before them.
-//!   [Streamed](weft_sys::streamed) data are fenced before, as a Release does not wait for those.
 //! * SYNC lane.credit: `progress` is stored with Release after the last read of what it frees, and
 //!   loaded with Acquire before that is overwritten.
 //! * `hot` and the doorbell are checked after the word was stored, with a fence between: see `poll_set.rs`.

@@ -290,8 +290,6 @@ pub struct Load {
 
 /// Data that are sent as one message or several, wherever they lie.
 pub trait Source {
-    /// Number of bytes in all, even if a message carries only a part of them.
-    fn bytes(&self) -> usize;
     /// Fills `into` with the data from this position on.
     fn read(&mut self, position: usize, into: &mut [u8]);
 }

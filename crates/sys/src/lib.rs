@@ -8,7 +8,6 @@
 //!   span        bytes that a peer may change; memory that a caller lends
 //!   shared      memory in common: copies and atomics for safe code
 //!   slots       the sender's end of a ring of slots
-//!   streamed    copies past the caches, into memory that another core reads
 //!   available   how much memory the kernel would still give
 //!   attach      copy straight from or to another process
 //!   descriptor  pipes, socket pairs, inheritance              passing: over a socket
@@ -74,7 +73,6 @@ pub mod slots;
 pub mod socket;
 pub mod span;
 pub mod standard;
-pub mod streamed;
 pub mod symbols;
 pub mod tap;
 pub mod topology;

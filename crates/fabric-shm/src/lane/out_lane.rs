@@ -8,7 +8,6 @@ use weft_atomic::{AtomicU64, Ordering};
 use weft_fabric::{Head, SharedBytes, Source};
 use weft_sys::slots::{Reader, SlotWriter};
 use weft_sys::span::{copy_if_short, copy_short};
-use weft_sys::streamed::Stores;
 
 use super::{BULK, DATA_AT, KIND_SHIFT, LaneMemory, PacketKind, atomics};
 use crate::layout::{Control, INLINE, LaneSlot};
@@ -43,10 +42,6 @@ unsafe impl Send for OutLane {}
 
 /// The bulk area takes data in pieces of so many bytes.
 const PIECE: u32 = 64;
-
-/// Bytes of data that are copied into a lane by ordinary stores; more are streamed. 8 KiB back and forth take 1.05 of the time if they
-/// are streamed, 16 KiB 0.91, 32 KiB 0.84.
-const ORDINARY: usize = 8 << 10;
 
 /// The writers of all lanes from a process slot, closed.
 pub(crate) fn writers(segment: &Segment, from: u32) -> Arc<[SlotWriter]> {
@@ -180,11 +175,8 @@ impl OutLane {
         true
     }
 
-    /// Puts a message of a part of some data into the lane, which goes there piece by piece over `stage`: that stays in the
-    /// first-level cache. False, and no effect, if there is no room.
-    ///
-    /// The lines that they go to are those that the receiver read a lap ago. Its cache may have them still, and ordinary stores wait
-    /// for each, so much data are [streamed](weft_sys::streamed).
+    /// Puts a message of a part of some data into the lane, piece by piece over `stage`, which stays in the first-level cache.
+    /// False, and no effect, if there is no room.
     pub fn push_part(
         &mut self,
         head: &Head,
@@ -194,7 +186,7 @@ impl OutLane {
     ) -> bool {
         let length = part.len();
         if length <= INLINE {
-            // What is refused is not asked for.
+            // The source is not read if the message is refused.
             return self.next_slot().is_some() && {
                 let data = &mut stage[..length];
                 source.read(part.start, data);
@@ -205,21 +197,16 @@ impl OutLane {
             return false;
         };
         let into = self.memory.bulk(offset);
-        let mut stores = match source.bytes() > ORDINARY {
-            true => Stores::streamed(),
-            false => Stores::ordinary(),
-        };
         let mut done = 0;
         while done < length {
             let most = stage.len().min(length - done);
             let piece = &mut stage[..most];
             source.read(part.start + done, piece);
-            // SAFETY: `next_span` gave `length` bytes of the bulk area to this message alone, of which these are a part; it is
-            // published after the stores have ended.
-            unsafe { stores.copy(piece.as_ptr(), into.add(done), piece.len()) };
+            // SAFETY: `next_span` gave `length` bytes of the bulk area to this message alone, which is published below; these are a
+            // part of them.
+            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), into.add(done), piece.len()) };
             done += piece.len();
         }
-        drop(stores);
         self.publish_span(slot, offset, PacketKind::Message, length, head);
         true
     }

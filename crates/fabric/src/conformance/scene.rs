@@ -297,10 +297,6 @@ impl Numbered {
 }
 
 impl Source for Numbered {
-    fn bytes(&self) -> usize {
-        self.data.len() + 2 * self.around
-    }
-
     fn read(&mut self, position: usize, into: &mut [u8]) {
         let first = position - self.around;
         assert_eq!(first, self.asked, "the pieces follow each other");

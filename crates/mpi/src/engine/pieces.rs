@@ -111,10 +111,6 @@ impl Pieces {
 struct Leaving<'a>(&'a Buffer);
 
 impl Source for Leaving<'_> {
-    fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
-
     fn read(&mut self, position: usize, into: &mut [u8]) {
         let read = self.0.pack_from(position, into);
         debug_assert_eq!(read, into.len());

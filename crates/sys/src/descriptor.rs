@@ -151,7 +151,8 @@ mod tests {
         let status = command
             .arg("-c")
             .arg(format!(
-                "echo hello >&{number}; test ! -e /proc/self/fd/{}",
+                // `>&` is for numbers of one digit in some shells.
+                "echo hello >/proc/self/fd/{number}; test ! -e /proc/self/fd/{}",
                 other.as_raw_fd()
             ))
             .status()

@@ -45,11 +45,11 @@ impl State {
 }
 
 impl Alone {
-    pub(crate) fn new(fabric: Box<dyn Fabric>, nodes: u32) -> Self {
+    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         Self {
             bell: fabric.bell(),
             state: Mutex::new(State {
-                core: Core::among(&*fabric, nodes),
+                core: Core::new(&*fabric),
                 fabric,
                 waiting: 0,
             }),

@@ -49,19 +49,7 @@ impl Node {
     /// The node at an endpoint that has no other user.
     #[must_use]
     pub fn alone(fabric: Box<dyn Fabric>) -> Self {
-        let nodes = fabric.peers();
-        Self::alone_among(fabric, nodes)
-    }
-
-    /// Like [`alone`](Self::alone), one of this many nodes: the first peers of a fabric that others may join later.
-    #[must_use]
-    pub fn alone_among(fabric: Box<dyn Fabric>, nodes: u32) -> Self {
-        let me = fabric.me().0;
-        Self {
-            host: Arc::new(Alone::new(fabric, nodes)),
-            me,
-            nodes,
-        }
+        Self::hosted(Arc::new(Alone::new(fabric)))
     }
 
     /// The node whose [`Core`] a host drives.

@@ -16,6 +16,7 @@
 use std::sync::Arc;
 
 use weft_fabric::{Head, Next, Peer, Region, SharedBytes};
+use weft_sys::span::SHORT;
 
 use crate::bell::ShmBell;
 use crate::lane::{Found, InLane, Packet};
@@ -65,6 +66,14 @@ pub(crate) trait Deliver {
 
     /// The lane from a peer has room again.
     fn has_room(&mut self, from: Peer);
+}
+
+/// [`InboundLanes::take_next`] of a message that is not short: a function of its own, as it calls functions, for which registers are
+/// saved.
+#[inline(never)]
+fn take_long(lane: &mut InLane, head: &Head, into: &Region) -> (Next, bool) {
+    let (next, mark) = lane.take_long(head, into);
+    (next, next == Next::Taken && lane.consume_long(mark))
 }
 
 /// Lanes from all peers, by process slot. See the [module page](self).
@@ -165,8 +174,11 @@ impl InboundLanes {
         if self.all_are_due || !lane.is_hot_and_open() {
             return (Next::Other, false);
         }
-        let next = lane.take_short(head, into);
-        (next, next == Next::Taken && lane.consume_short())
+        match lane.take_short(head, into) {
+            Next::Taken => (Next::Taken, lane.consume_short()),
+            Next::Other if into.len() > SHORT => take_long(lane, head, into),
+            next => (next, false),
+        }
     }
 
     /// So many messages of a peer were taken that its lane has room again, which the sender is to be told. First of all, the others

@@ -4,7 +4,7 @@ use weft_atomic::{AtomicU64, Ordering};
 use weft_fabric::{HEAD, Head, Next, Region, SharedBytes};
 
 use super::{BULK, DATA_AT, KIND_SHIFT, LENGTH, LaneMemory, PacketKind, atomics};
-use crate::layout::{Control, INLINE};
+use crate::layout::{Control, INLINE, LaneSlot};
 use crate::segment::Segment;
 
 /// Result of a look at a lane.
@@ -79,7 +79,8 @@ impl InLane {
         self.hot
     }
 
-    /// Whether it is polled directly and not closed: then [`take_short`](Self::take_short) may be asked.
+    /// Whether it is polled directly and not closed: then [`take_short`](Self::take_short) and [`take_long`](Self::take_long) may be
+    /// asked.
     #[inline]
     pub fn is_hot_and_open(&self) -> bool {
         self.hot && !self.closed
@@ -134,15 +135,39 @@ impl InLane {
             return Found::Nothing;
         }
         let bits = word as u32;
-        let length = bits & LENGTH;
         let Some(kind) = PacketKind::from_bits(bits >> KIND_SHIFT & 7) else {
             return Found::Malformed;
         };
+        let Some((data, bulk_end)) = self.data_of(slot, bits) else {
+            return Found::Malformed;
+        };
+        let mut head = [0; HEAD];
+        for (bytes, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(head_words) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        Found::Packet(Packet {
+            kind,
+            head,
+            data,
+            bulk_end,
+        })
+    }
+
+    /// The data of the packet in the next slot, `bits` being the low half of its word, and where they end in the bulk area if they
+    /// are there. `None` if no honest sender writes this. As long as what [`peek`](Self::peek) returns, so the lifetime is the
+    /// caller's to bound.
+    #[inline]
+    fn data_of<'a>(
+        &self,
+        slot: *mut LaneSlot,
+        bits: u32,
+    ) -> Option<(SharedBytes<'a>, Option<u32>)> {
+        let length = bits & LENGTH;
         // SAFETY: the data of a slot within the lane.
         let inline = unsafe { slot.cast::<u8>().add(DATA_AT) };
         let (start, bulk_end) = if bits & BULK == 0 {
             if length as usize > INLINE {
-                return Found::Malformed;
+                return None;
             }
             (inline, None)
         } else {
@@ -154,22 +179,13 @@ impl InLane {
                     .checked_add(length)
                     .is_none_or(|end| end > self.memory.bulk)
             {
-                return Found::Malformed;
+                return None;
             }
             (self.memory.bulk(offset), Some(end))
         };
-        let mut head = [0; HEAD];
-        for (bytes, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(head_words) {
-            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
         // SAFETY: within the slot or, as checked, within the bulk area.
         let data = unsafe { SharedBytes::new(start, length as usize) };
-        Found::Packet(Packet {
-            kind,
-            head,
-            data,
-            bulk_end,
-        })
+        Some((data, bulk_end))
     }
 
     /// The next packet, if it is a message whose data lie in the slot, as of most. It stays until
@@ -215,8 +231,7 @@ impl InLane {
             let is_there = (word >> 32) as u32 == number;
             return if is_there { Next::Other } else { Next::Nothing };
         }
-        let mut words = head_words.iter().zip(head.as_chunks::<8>().0);
-        if words.any(|(word, bytes)| word.load(Ordering::Relaxed) != u64::from_ne_bytes(*bytes)) {
+        if !is_equal(head_words, head) {
             return Next::Other;
         }
         // SAFETY: the data of a slot within the lane, which are copied if they are at most SHORT bytes. They stay until the packet
@@ -229,11 +244,36 @@ impl InLane {
         }
     }
 
+    /// The same of a message that is not short, wherever its data lie. With what [`consume_long`](Self::consume_long) needs to know
+    /// if it was taken. For lanes that are not closed.
+    #[inline]
+    pub fn take_long(&self, head: &Head, into: &Region) -> (Next, Mark) {
+        let slot = self.memory.slot(self.next);
+        // SAFETY: from `LaneMemory::slot`; whoever holds the lane holds the segment.
+        let (word, head_words) = unsafe { atomics(slot) };
+        // SYNC lane.publish.
+        let word = word.load(Ordering::Acquire);
+        if (word >> 32) as u32 != self.next.wrapping_add(1) {
+            return (Next::Nothing, Mark(None));
+        }
+        let bits = word as u32;
+        // As in `peek_short`: the kind is zero.
+        if (bits & !BULK) as usize != into.len() || !is_equal(head_words, head) {
+            return (Next::Other, Mark(None));
+        }
+        // What is malformed is found by `peek`.
+        let Some((data, bulk_end)) = self.data_of(slot, bits) else {
+            return (Next::Other, Mark(None));
+        };
+        data.copy_to_region(into);
+        (Next::Taken, Mark(bulk_end))
+    }
+
     /// Frees the slot of a short message. True if the sender is to be told of room by [`publish_room`](Self::publish_room).
     #[inline]
     pub fn consume_short(&mut self) -> bool {
         self.next = self.next.wrapping_add(1);
-        // As in `consume`.
+        // As in `consume_long`.
         self.next.wrapping_sub(self.published) > self.memory.mask / 4
     }
 
@@ -243,21 +283,25 @@ impl InLane {
         self.publish();
     }
 
-    /// Frees the slot that was looked at. True if the sender was told of new room.
+    /// Frees the slot of a message and its part of the bulk area. True as for [`consume_short`](Self::consume_short).
     #[inline]
-    pub fn consume(&mut self, mark: Mark) -> bool {
-        self.next = self.next.wrapping_add(1);
+    pub fn consume_long(&mut self, mark: Mark) -> bool {
         if let Some(end) = mark.0 {
             self.bulk_done = end;
         }
         // At least a quarter of the slots, whose number is a multiple of four.
-        if self.next.wrapping_sub(self.published) > self.memory.mask / 4
+        self.consume_short()
             || self.bulk_done.wrapping_sub(self.bulk_published) >= self.memory.bulk / 4
-        {
+    }
+
+    /// Frees the slot that was looked at. True if the sender was told of new room.
+    #[inline]
+    pub fn consume(&mut self, mark: Mark) -> bool {
+        let is_due = self.consume_long(mark);
+        if is_due {
             self.publish();
-            return true;
         }
-        false
+        is_due
     }
 
     fn publish(&mut self) {
@@ -270,6 +314,13 @@ impl InLane {
             .progress
             .store(progress, Ordering::Release);
     }
+}
+
+/// Whether the words of a slot are this head.
+#[inline(always)]
+fn is_equal(words: &[AtomicU64; HEAD / 8], head: &Head) -> bool {
+    let mut words = words.iter().zip(head.as_chunks::<8>().0);
+    words.all(|(word, bytes)| word.load(Ordering::Relaxed) == u64::from_ne_bytes(*bytes))
 }
 
 #[cfg(test)]

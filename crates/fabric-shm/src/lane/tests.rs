@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use weft_atomic::Ordering;
-use weft_fabric::SharedBytes;
+use weft_fabric::conformance::Memory;
+use weft_fabric::{Next, SharedBytes};
 use weft_sys::{Mapping, random};
 
 fn segment(ranks: u32) -> Arc<Segment> {
@@ -118,7 +119,13 @@ fn a_lying_sender_is_found_out_or_harmless() {
                 assert!(packet.data.len() <= shape.data as usize);
                 let _ = packet.data.to_vec();
             }
-            Found::Malformed => {}
+            Found::Malformed => {
+                let length = bits as u32 & !BULK;
+                let into = Memory::filled((length & 0xf_ffff) as usize, 0xee);
+                // The head in the slot is right.
+                let (answer, _) = lane.take_long(&[0; HEAD], &into.region());
+                assert_eq!(answer, Next::Other);
+            }
             Found::Nothing => panic!("the number was right"),
         }
     }
@@ -136,4 +143,46 @@ fn what_an_earlier_lap_left_is_not_taken_again() {
         assert!(take(&mut lane).is_some());
         assert!(take(&mut lane).is_none());
     }
+}
+
+#[test]
+fn a_message_that_is_not_short_is_taken_by_its_head_and_length() {
+    let segment = segment(2);
+    let (mut out, mut lane) = (
+        OutLane::new(&segment, 0, 1, writers(&segment, 0)),
+        InLane::new(&segment, 0, 1),
+    );
+    let most = segment.shape().data as usize;
+    // Several times around the slots and the bulk area.
+    for number in 0..5 * segment.shape().lane_slots {
+        let length = [65, 88, 89, 300, 5000, most][number as usize % 6];
+        let head = [number as u8; HEAD];
+        let into = Memory::filled(length, 0xee);
+        let (answer, _) = lane.take_long(&head, &into.region());
+        assert_eq!(answer, Next::Nothing);
+
+        let data = Memory::patterned(length, u64::from(number)).bytes();
+        assert!(out.push(PacketKind::Message, &head, SharedBytes::of(&data)));
+        let longer = Memory::filled(length + 1, 0xee);
+        let other = [number as u8 ^ 1; HEAD];
+        for (head, into) in [(&head, &longer), (&other, &into)] {
+            let (answer, _) = lane.take_long(head, &into.region());
+            assert_eq!(answer, Next::Other, "{length}");
+            assert!(into.bytes().iter().all(|byte| *byte == 0xee));
+        }
+
+        let (answer, mark) = lane.take_long(&head, &into.region());
+        assert_eq!(answer, Next::Taken, "{length}");
+        assert_eq!(into.bytes(), data);
+        if lane.consume_long(mark) {
+            lane.publish_room();
+        }
+    }
+    // What is not a message of the layer above is handed out by `peek` alone.
+    let data = [1; 200];
+    assert!(out.push(PacketKind::Chunk, &[7; HEAD], SharedBytes::of(&data)));
+    let into = Memory::filled(200, 0xee);
+    let (answer, _) = lane.take_long(&[7; HEAD], &into.region());
+    assert_eq!(answer, Next::Other);
+    assert_eq!(take(&mut lane), Some(([7; HEAD], data.to_vec())));
 }

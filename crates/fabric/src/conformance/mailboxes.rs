@@ -240,7 +240,9 @@ pub fn packed_messages_are_like_others(stage: &dyn Stage) {
 pub fn what_comes_next_is_taken_by_its_head(stage: &dyn Stage) {
     const COUNT: u64 = 600;
     let mut scene = Scene::new(stage, 3);
-    let length = |number: u64| [8, 0, 64, 3, 200, 17, 88][number as usize % 7];
+    let limit = scene.endpoints[0].limits().data;
+    let lengths = [8, 0, 64, 3, 200, 65, 88, 17, 89, limit.min(5000), limit];
+    let length = |number: u64| lengths[number as usize % lengths.len()];
     let mut sent = [0; 2];
     let mut round = 0;
     scene.repeat("what comes next", |scene| {

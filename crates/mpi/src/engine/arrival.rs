@@ -73,6 +73,9 @@ impl Core {
     /// A message of any kind.
     #[inline(never)]
     fn any_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        if self.matching.posted_len() != 0 && self.long_meets_posted(from, head, data) {
+            return;
+        }
         if let Some((context, tag, signature)) = Envelope::eager_from_head(head) {
             let (words, _) = head.as_chunks::<8>();
             let envelope = Envelope {

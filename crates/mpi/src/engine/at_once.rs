@@ -68,6 +68,28 @@ impl Core {
     /// effect.
     #[inline(always)]
     pub(super) fn meets_posted(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        self.meets_oldest::<false>(from, head, data)
+    }
+
+    /// The same of a message that is not short.
+    #[inline(always)]
+    pub(super) fn long_meets_posted(
+        &mut self,
+        from: Peer,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> bool {
+        data.len() > SHORT && self.meets_oldest::<true>(from, head, data)
+    }
+
+    /// An eager message, short unless it may be `LONG`, for the oldest receive that is posted.
+    #[inline(always)]
+    fn meets_oldest<const LONG: bool>(
+        &mut self,
+        from: Peer,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> bool {
         let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };
@@ -87,7 +109,7 @@ impl Core {
         let Some(slot) = self.requests.slot_mut(oldest.payload()) else {
             return false;
         };
-        if !slot.end_plainly((from, tag), signature, data) {
+        if !slot.end_plainly::<LONG>((from, tag), signature, data) {
             return false;
         }
         oldest.take();
@@ -301,7 +323,8 @@ impl Engine {
             return Next::Other;
         }
         let size = into.len();
-        if size > SHORT {
+        // Longer ones are announced, or come in parts.
+        if size >= self.injected_below {
             return Next::Other;
         }
         let head = Envelope::eager(context, tag, size as u64)

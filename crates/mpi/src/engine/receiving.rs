@@ -131,15 +131,25 @@ impl Receiving {
         self.state = ReceiveState::Matched;
     }
 
-    /// The data of the message that a posted one was matched with are here, short, and they fill plain bytes. False, without effect, if
-    /// it is not so.
+    /// The data of the message that a posted one was matched with are here, and they fill plain bytes; they are short, unless they may
+    /// be `LONG`. False, without effect, if it is not so.
     #[inline(always)]
     #[must_use]
-    pub(super) fn end_plainly(&mut self, signature: SignatureCode, data: SharedBytes<'_>) -> bool {
+    pub(super) fn end_plainly<const LONG: bool>(
+        &mut self,
+        signature: SignatureCode,
+        data: SharedBytes<'_>,
+    ) -> bool {
         let Buffer::Flat(region, expected) = &self.buffer else {
             return false;
         };
-        if signature != *expected || !data.fill_if_short(region) {
+        if signature != *expected {
+            return false;
+        }
+        // Only the one calls a function, for which registers are saved.
+        if LONG && data.len() == region.len() {
+            data.copy_to_region(region);
+        } else if LONG || !data.fill_if_short(region) {
             return false;
         }
         // A receive that is posted owns nothing.

@@ -312,11 +312,11 @@ impl Request {
 
 /// An end that most receives have.
 impl Request {
-    /// The data of the message that a posted receive was matched with are here, and it ends with them, as most do: they are short
-    /// and fit, and there is nothing else to be done or said. False, without effect, if it is not so.
+    /// The data of the message that a posted receive was matched with are here, and it ends with them, as most do: they fit, are short
+    /// unless they may be `LONG`, and there is nothing else to be done or said. False, without effect, if it is not so.
     #[inline(always)]
     #[must_use]
-    pub(super) fn end_plainly(
+    pub(super) fn end_plainly<const LONG: bool>(
         &mut self,
         (from, tag): (Peer, i32),
         signature: SignatureCode,
@@ -328,7 +328,7 @@ impl Request {
         if self.phase != Phase::Active
             || self.has_on_complete
             || self.group.is_some()
-            || !receiving.end_plainly(signature, data)
+            || !receiving.end_plainly::<LONG>(signature, data)
         {
             return false;
         }

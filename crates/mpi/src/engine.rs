@@ -41,7 +41,7 @@ mod arrival;
 mod at_once;
 mod attached_buffer;
 pub(crate) mod boards;
-mod callbacks;
+pub(crate) mod callbacks;
 mod collective;
 mod collective_mismatch;
 pub(crate) mod collective_note;

@@ -91,7 +91,7 @@ fn draw(random: &mut SeededRandom, size: usize, number: usize) -> Drawn {
         _ => 1000 + below(1000),
     };
     Drawn {
-        kind: below(11),
+        kind: below(15),
         count,
         root: below(size as u64),
         in_place: below(3) == 0,
@@ -239,8 +239,161 @@ fn play(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
                 .collect();
             assert_eq!(receive.values(), expected, "{drawn:?}");
         }
-        _ => reduce(comm, drawn, &mut send)?,
+        6..=10 => reduce(comm, drawn, &mut send)?,
+        _ => uneven(comm, drawn)?,
     }
+    Ok(())
+}
+
+/// How many elements one rank has for another where each has a number of its own.
+fn count_between(drawn: &Drawn, from: usize, to: usize) -> usize {
+    match (drawn.number * 31 + from * 7 + to * 3) % 5 {
+        0 => 0,
+        1 => drawn.count.min(1),
+        2 => drawn.count / 2,
+        _ => drawn.count,
+    }
+}
+
+/// What one rank has for another.
+fn between(drawn: &Drawn, from: usize, to: usize) -> Vec<i64> {
+    let mut all = own(drawn, from + 100 * to, drawn.count);
+    all.truncate(count_between(drawn, from, to));
+    all
+}
+
+/// Blocks of these numbers of elements, with a gap of one element between each and the next.
+fn apart(numbers: &mut Numbers, counts: &[usize]) -> Blocks {
+    let starts = counts.iter().scan(0, |next, count| {
+        let start = *next;
+        *next += *count as i64 + 1;
+        Some(start)
+    });
+    let (starts, datatype): (Vec<i64>, _) = (starts.collect(), numbers.datatype());
+    let counts = counts.iter().map(|count| *count as i64);
+    // SAFETY: as for `Numbers::buffer`.
+    unsafe {
+        Blocks::listed(
+            numbers.memory.as_mut_ptr().cast(),
+            counts,
+            starts,
+            &datatype,
+        )
+    }
+    .unwrap()
+}
+
+/// The elements of such blocks.
+fn laid_apart(parts: &[Vec<i64>]) -> Vec<i64> {
+    parts
+        .iter()
+        .flat_map(|part| part.iter().copied().chain([-7]))
+        .collect()
+}
+
+/// Collectives to which ranks give different numbers of elements.
+fn uneven(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
+    let (rank, size) = (comm.rank() as usize, comm.size() as usize);
+    let Drawn {
+        root,
+        gaps,
+        in_place,
+        ..
+    } = *drawn;
+    let here = rank == root;
+    // Of each, as this rank is to get or to give it.
+    let (expected, room): (Vec<Vec<i64>>, Vec<Vec<i64>>) = match drawn.kind {
+        11 => (0..size).map(|from| between(drawn, from, root)).collect(),
+        12 => vec![between(drawn, root, rank)],
+        13 => (0..size).map(|from| between(drawn, from, 0)).collect(),
+        _ => (0..size)
+            .map(|from| {
+                // In place, what two ranks give each other is of one length.
+                let (low, high) = (from.min(rank), from.max(rank));
+                let count = count_between(drawn, low, high);
+                let mut all = own(drawn, from + 100 * rank, drawn.count);
+                all.truncate(if in_place {
+                    count
+                } else {
+                    count_between(drawn, from, rank)
+                });
+                all
+            })
+            .collect::<Vec<_>>(),
+    }
+    .into_iter()
+    .map(|part| (part.clone(), vec![0; part.len()]))
+    .unzip();
+    let counts: Vec<usize> = expected.iter().map(Vec::len).collect();
+    let mut receive = Numbers::of(&laid_apart(&room), gaps);
+    match drawn.kind {
+        11 => {
+            let in_place = in_place && here;
+            if in_place {
+                let mut room = room;
+                room[root].clone_from(&expected[root]);
+                receive = Numbers::of(&laid_apart(&room), gaps);
+            }
+            let mut send = Numbers::of(&between(drawn, rank, root), gaps);
+            comm.run(Collective::Gatherv {
+                send: (!in_place).then(|| send.buffer()),
+                receive: here.then(|| apart(&mut receive, &counts)),
+                root,
+            })?;
+            if !here {
+                return Ok(());
+            }
+        }
+        12 => {
+            let parts: Vec<_> = (0..size).map(|to| between(drawn, root, to)).collect();
+            let counts: Vec<_> = parts.iter().map(Vec::len).collect();
+            let mut send = Numbers::of(&laid_apart(&parts), gaps);
+            let mut receive = Numbers::of(&room[0], gaps);
+            let in_place = in_place && here;
+            comm.run(Collective::Scatterv {
+                send: here.then(|| apart(&mut send, &counts)),
+                receive: (!in_place).then(|| receive.buffer()),
+                root,
+            })?;
+            if !in_place {
+                assert_eq!(receive.values(), expected[0], "{drawn:?}");
+            }
+            return Ok(());
+        }
+        13 => {
+            if in_place {
+                let mut room = room;
+                room[rank].clone_from(&expected[rank]);
+                receive = Numbers::of(&laid_apart(&room), gaps);
+            }
+            let mut send = Numbers::of(&between(drawn, rank, 0), gaps);
+            comm.run(Collective::Allgatherv {
+                send: (!in_place).then(|| send.buffer()),
+                receive: apart(&mut receive, &counts),
+            })?;
+        }
+        _ => {
+            let parts = (0..size).map(|to| {
+                let mut all = own(drawn, rank + 100 * to, drawn.count);
+                let (low, high) = (rank.min(to), rank.max(to));
+                let between = if in_place { (low, high) } else { (rank, to) };
+                all.truncate(count_between(drawn, between.0, between.1));
+                all
+            });
+            let parts: Vec<_> = parts.collect();
+            let to: Vec<_> = parts.iter().map(Vec::len).collect();
+            let mut send = Numbers::of(&laid_apart(&parts), gaps);
+            if in_place {
+                receive = Numbers::of(&laid_apart(&parts), gaps);
+            }
+            comm.run(Collective::Alltoallv {
+                name: ["MPI_Alltoallv", "MPI_Alltoallw"][drawn.number % 2],
+                send: (!in_place).then(|| apart(&mut send, &to)),
+                receive: apart(&mut receive, &counts),
+            })?;
+        }
+    }
+    assert_eq!(receive.values(), laid_apart(&expected), "{drawn:?}");
     Ok(())
 }
 
@@ -536,6 +689,75 @@ fn disagreement_is_an_error() {
     });
 }
 
+/// A block of another length than its receiver expects is its error, and on a board its error alone.
+#[test]
+fn blocks_of_another_length_than_expected_are_an_error_of_their_receiver() {
+    for (comes, expected) in [(3, 4), (4, 3), (0, 1), (1, 0), (3, 40_000), (40_000, 3)] {
+        everywhere(3, |process| {
+            let world = process.world();
+            let rank = world.rank() as usize;
+            (0..WARM).for_each(|_| world.run(Collective::Barrier).unwrap());
+            let check = |ended: Result<(), Error>, at: bool, call: &str| {
+                if !at {
+                    return ended.unwrap();
+                }
+                let error = ended.unwrap_err();
+                assert_eq!(error.class(), ErrorClass::Truncate, "{error}");
+                assert!(error.text().contains(call), "{error}");
+            };
+            // Rank 2 gives what rank 0 does not expect; what rank 1 gives is right, and comes.
+            let mut send = Numbers::of(&vec![5; if rank == 2 { comes } else { 2 }], false);
+            let counts = [2, 2, expected];
+            let mut receive = Numbers::zeros(counts.iter().sum::<usize>() + 3, false);
+            let ended = world.run(Collective::Gatherv {
+                send: Some(send.buffer()),
+                receive: (rank == 0).then(|| apart(&mut receive, &counts)),
+                root: 0,
+            });
+            check(ended, rank == 0, "MPI_Gatherv");
+            if comes > 10_000 {
+                // By messages it is told to all, as it is with all that does not fit there.
+                return;
+            }
+            if rank == 0 {
+                assert_eq!(receive.values()[3..5], [5, 5]);
+            }
+            // Rank 0 gives rank 1 what it does not expect.
+            let given = [2, comes, 2];
+            let mut send = Numbers::of(&vec![6; given.iter().sum::<usize>() + 3], false);
+            let mut receive = Numbers::zeros(if rank == 1 { expected } else { 2 }, false);
+            let ended = world.run(Collective::Scatterv {
+                send: (rank == 0).then(|| apart(&mut send, &given)),
+                receive: Some(receive.buffer()),
+                root: 0,
+            });
+            check(ended, rank == 1, "MPI_Scatterv");
+            if rank == 2 {
+                assert_eq!(receive.values(), [6, 6]);
+            }
+            // Rank 2 gives rank 1 what it does not expect.
+            let given = [2, if rank == 2 { comes } else { 2 }, 2];
+            let wanted = [2, 2, if rank == 1 { expected } else { 2 }];
+            let own = |counts: [usize; 3]| {
+                let mut counts = counts;
+                counts[rank] = 2;
+                counts
+            };
+            let (given, wanted) = (own(given), own(wanted));
+            let mut send = Numbers::of(&vec![7; given.iter().sum::<usize>() + 3], false);
+            let mut receive = Numbers::zeros(wanted.iter().sum::<usize>() + 3, false);
+            let ended = world.run(Collective::Alltoallv {
+                name: "MPI_Alltoallv",
+                send: Some(apart(&mut send, &given)),
+                receive: apart(&mut receive, &wanted),
+            });
+            check(ended, rank == 1, "MPI_Alltoallv");
+            // They still do the same.
+            play_many(&world, 1, 10).unwrap();
+        });
+    }
+}
+
 #[test]
 fn a_barrier_of_two_ends_at_once_where_the_other_one_waits() {
     const ROUNDS: u64 = 200;
@@ -585,14 +807,32 @@ fn no_message_is_sent() {
             play(&world, &drawn).unwrap();
         }
         assert_eq!(sent(), before);
-        // A user's operation goes by messages.
+        // Nor by operations of the program.
         let drawn = Drawn {
             kind: 7,
             user: true,
             ..draw(&mut SeededRandom::new(1), 3, 1)
         };
         play(&world, &Drawn { count: 1, ..drawn }).unwrap();
-        assert!(sent() > before);
+        assert_eq!(sent(), before);
+        // What is too long for a board where nobody else knows its length is sent, once.
+        let (begun, ended) = (process.counters().collectives(3), world.collectives());
+        for kind in [11, 12, 14] {
+            let drawn = Drawn {
+                kind,
+                count: 40_000,
+                root: 1,
+                in_place: false,
+                gaps: false,
+                number: 4,
+                ..drawn
+            };
+            play(&world, &drawn).unwrap();
+        }
+        assert!(sent() > before || world.rank() != 0);
+        assert_eq!(process.counters().collectives(3) - begun, 1);
+        assert_eq!(process.counters().collectives_now(), 0);
+        assert_eq!(world.collectives() - ended, 3);
         world
             .run(coll::barrier(&Members::of(&world)).unwrap())
             .unwrap();

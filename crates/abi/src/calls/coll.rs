@@ -11,8 +11,7 @@
 use std::sync::Arc;
 
 use weft_mpi::coll::inter::{self, Root, Sides};
-use weft_mpi::coll::{self, Blocks, Collective, Members};
-use weft_mpi::schedule::Schedule;
+use weft_mpi::coll::{Blocks, Collective};
 use weft_mpi::{Buffer, Comm};
 
 use crate::args::{BlocksArgument, BufferArgument, Out, TypedBlocksArgument};
@@ -200,9 +199,12 @@ pub fn gatherv(
     comm: CommRef,
 ) -> Checked<Collective<'static>> {
     let blocks = |ranks| receive.blocks(ranks);
-    let within: Rooted<_, _> = |comm, send, receive, root| {
-        let members = Members::of(comm);
-        coll::gatherv(&members, send.as_ref(), receive.as_ref(), root).map(Collective::from)
+    let within: Rooted<_, _> = |_, send, receive, root| {
+        Ok(Collective::Gatherv {
+            send,
+            receive,
+            root,
+        })
     };
     gather_blocks("MPI_Gatherv", within, &send, blocks, root, comm)
 }
@@ -254,9 +256,12 @@ pub fn scatterv(
     comm: CommRef,
 ) -> Checked<Collective<'static>> {
     let blocks = |ranks| send.blocks(ranks);
-    let within: Rooted<_, _> = |comm, send, receive, root| {
-        let members = Members::of(comm);
-        coll::scatterv(&members, send.as_ref(), receive.as_ref(), root).map(Collective::from)
+    let within: Rooted<_, _> = |_, send, receive, root| {
+        Ok(Collective::Scatterv {
+            send,
+            receive,
+            root,
+        })
     };
     scatter_blocks("MPI_Scatterv", within, blocks, &receive, root, comm)
 }
@@ -282,21 +287,15 @@ pub fn allgatherv(
     send: BufferArgument,
     receive: BlocksArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let blocks = receive.blocks(sides.remote)?;
-        return Ok(inter::allgather(
-            "MPI_Allgatherv",
-            &sides,
-            &send.buffer()?,
-            &blocks,
-        )?);
+        return Ok(inter::allgather("MPI_Allgatherv", &sides, &send.buffer()?, &blocks)?.into());
     }
-    let members = Members::of(comm);
-    let blocks = receive.blocks(members.size)?;
-    let own = contribution(&send)?;
-    ensure_apart_from_all(own.as_ref(), Some(&blocks))?;
-    Ok(coll::allgatherv(&members, own.as_ref(), &blocks)?)
+    let receive = receive.blocks(comm.size() as usize)?;
+    let send = contribution(&send)?;
+    ensure_apart_from_all(send.as_ref(), Some(&receive))?;
+    Ok(Collective::Allgatherv { send, receive })
 }
 
 /// `MPI_Alltoall`.
@@ -323,16 +322,20 @@ fn alltoall_blocks(
     out: impl FnOnce(usize) -> Checked<Blocks>,
     into: impl FnOnce(usize) -> Checked<Blocks>,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let (out, into) = (out(sides.remote)?, into(sides.remote)?);
-        return Ok(inter::alltoall(name, &sides, &out, &into)?);
+        return Ok(inter::alltoall(name, &sides, &out, &into)?.into());
     }
-    let members = Members::of(comm);
-    let out = significant(!in_place, || out(members.size))?;
-    let into = into(members.size)?;
-    ensure_blocks_apart(out.as_ref(), &into)?;
-    Ok(coll::alltoallv(name, &members, out.as_ref(), &into)?)
+    let size = comm.size() as usize;
+    let send = significant(!in_place, || out(size))?;
+    let receive = into(size)?;
+    ensure_blocks_apart(send.as_ref(), &receive)?;
+    Ok(Collective::Alltoallv {
+        name,
+        send,
+        receive,
+    })
 }
 
 /// `MPI_Alltoallv`.
@@ -340,7 +343,7 @@ pub fn alltoallv(
     send: BlocksArgument,
     receive: BlocksArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
     alltoall_blocks("MPI_Alltoallv", send.is_in_place(), out, into, comm)
 }
@@ -350,7 +353,7 @@ pub fn alltoallw(
     send: TypedBlocksArgument,
     receive: TypedBlocksArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let (out, into) = (|ranks| send.blocks(ranks), |ranks| receive.blocks(ranks));
     alltoall_blocks("MPI_Alltoallw", send.is_in_place(), out, into, comm)
 }

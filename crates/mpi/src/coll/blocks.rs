@@ -155,6 +155,12 @@ impl Blocks {
         self.len() == 0
     }
 
+    /// Whether all have the same bytes, as far as is known.
+    #[inline]
+    pub(crate) fn is_even(&self) -> bool {
+        matches!(self.form, Form::Even { .. })
+    }
+
     /// The block of a rank.
     ///
     /// # Panics

@@ -61,6 +61,9 @@ pub(super) fn on_board(
 /// The same of much data.
 #[inline(never)]
 fn on_board_in_slices(demand: &Demand, size: usize, crowded: bool) -> Option<OnBoard> {
+    if demand.is_users {
+        return None;
+    }
     let (ahead, most) = (Board::capacity_ahead_for(size), Board::capacity_for(size));
     let (way, slice) = match demand.kind {
         Kind::Scan => return None,

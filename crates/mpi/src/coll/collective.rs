@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   Collective ──► on a board      blocking, small, on a communicator whose members share memory
-//!              └─► Schedule        all others
+//!              └─► Schedule        all others, and blocks that are too long for the board
 //! ```
 
 use super::{Blocks, Members, ReductionArgument, on_board};
 use super::{
-    allgather, allreduce, alltoall, barrier, bcast, exscan, gather, reduce, reduce_scatter_block,
-    scan, scatter,
+    allgather, allgatherv, allreduce, alltoall, alltoallv, barrier, bcast, exscan, gather, gatherv,
+    reduce, reduce_scatter_block, scan, scatter, scatterv,
 };
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -29,8 +29,20 @@ pub enum Collective<'a> {
         receive: Option<Blocks>,
         root: usize,
     },
+    /// See [`gatherv()`].
+    Gatherv {
+        send: Option<Buffer>,
+        receive: Option<Blocks>,
+        root: usize,
+    },
     /// See [`scatter()`].
     Scatter {
+        send: Option<Blocks>,
+        receive: Option<Buffer>,
+        root: usize,
+    },
+    /// See [`scatterv()`].
+    Scatterv {
         send: Option<Blocks>,
         receive: Option<Buffer>,
         root: usize,
@@ -40,8 +52,19 @@ pub enum Collective<'a> {
         send: Option<Buffer>,
         receive: Blocks,
     },
+    /// See [`allgatherv()`].
+    Allgatherv {
+        send: Option<Buffer>,
+        receive: Blocks,
+    },
     /// See [`alltoall()`].
     Alltoall {
+        send: Option<Blocks>,
+        receive: Blocks,
+    },
+    /// See [`alltoallv()`].
+    Alltoallv {
+        name: &'static str,
         send: Option<Blocks>,
         receive: Blocks,
     },
@@ -114,13 +137,29 @@ impl Collective<'_> {
                 receive,
                 root,
             } => gather(members, send.as_ref(), receive.as_ref(), root),
+            Self::Gatherv {
+                send,
+                receive,
+                root,
+            } => gatherv(members, send.as_ref(), receive.as_ref(), root),
             Self::Scatter {
                 send,
                 receive,
                 root,
             } => scatter(members, send.as_ref(), receive.as_ref(), root),
+            Self::Scatterv {
+                send,
+                receive,
+                root,
+            } => scatterv(members, send.as_ref(), receive.as_ref(), root),
             Self::Allgather { send, receive } => allgather(members, send.as_ref(), &receive),
+            Self::Allgatherv { send, receive } => allgatherv(members, send.as_ref(), &receive),
             Self::Alltoall { send, receive } => alltoall(members, send.as_ref(), &receive),
+            Self::Alltoallv {
+                name,
+                send,
+                receive,
+            } => alltoallv(name, members, send.as_ref(), &receive),
             Self::Reduce {
                 send,
                 receive,

@@ -8,17 +8,23 @@
 //! | allgather, allreduce, alltoall, reduce_scatter_block | its own | all |
 //! | scan, exscan | its own | those before |
 //!
+//! Where ranks give different numbers of bytes that not all of them know (gatherv, scatterv, alltoallv and alltoallw), each
+//! says how many it shows; one that has too many shows nothing, and sends them by messages: these are the [`Rest`] of the
+//! collective, under its number. In allgatherv all ranks know all numbers.
+//!
 //! Data larger than a member can show at a time go slice by slice, one epoch for each: while the readers copy one slice
 //! from the shared memory, the next is copied in.
 //!
 //! Reductions are folded from the last rank to the first, like those by messages: so results are the same bytes
 //! everywhere, and the order of ranks is kept. Small data are folded by each rank that gets a result; for larger data,
-//! each rank folds one part, and shows it in a following epoch.
+//! each rank folds one part, and shows it in a following epoch. An operation of the program is called when the engine is no
+//! longer held, so what it combines is copied from the board first: that is a [`Rest`], too.
 //!
 //! | file | what |
 //! |---|---|
 //! | `arguments` | arguments, checked |
 //! | `blocks` | bcast, gather, scatter, allgather, alltoall |
+//! | `uneven` | gatherv, scatterv, alltoallv, alltoallw |
 //! | `reductions` | reductions and scans |
 //!
 //! All ranks must decide alike whether a collective is done here: [`demand`] uses only facts that the standard makes
@@ -27,6 +33,7 @@
 mod arguments;
 mod blocks;
 mod reductions;
+mod uneven;
 
 use super::choice::{self, OnBoard};
 use super::reduce::ReductionArgument;
@@ -37,9 +44,26 @@ use crate::engine::Guard;
 use crate::engine::boards::{Audience, Awaited, BoardCall, BoardId, Epochs};
 use crate::engine::collective_note::CollectiveNote;
 use crate::engine::counters::COLLECTIVES;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::schedule::Schedule;
 
 pub(crate) use arguments::check;
+pub(crate) use reductions::Operands;
+
+/// What is left of a collective when its rank has left the board.
+#[derive(Debug)]
+pub(crate) enum Rest {
+    /// Messages under the number of the collective.
+    Messages {
+        schedule: Schedule,
+        /// Memory of its own that they refer to.
+        kept: Vec<u8>,
+        /// The error with which the collective ends behind them.
+        failure: Option<Error>,
+    },
+    /// What an operation of the program combines.
+    Operands(Operands),
+}
 
 /// Collectives, as far as the way in which much data go over a board depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +92,9 @@ pub(crate) struct Demand {
     /// How much data may go.
     pub(super) kind: Kind,
     /// Its operation is one of the program, which is called where the engine is not held.
-    is_users: bool,
+    pub(super) is_users: bool,
+    /// Where ranks give different numbers of bytes: what this rank shows, if it shows any.
+    own: Option<Option<usize>>,
     /// What all ranks compute alike.
     pub(crate) note: CollectiveNote,
 }
@@ -93,9 +119,14 @@ const fn place(name: &str) -> usize {
 const BARRIER: usize = place("MPI_Barrier");
 const BCAST: usize = place("MPI_Bcast");
 const GATHER: usize = place("MPI_Gather");
+const GATHERV: usize = place("MPI_Gatherv");
 const SCATTER: usize = place("MPI_Scatter");
+const SCATTERV: usize = place("MPI_Scatterv");
 const ALLGATHER: usize = place("MPI_Allgather");
+const ALLGATHERV: usize = place("MPI_Allgatherv");
 const ALLTOALL: usize = place("MPI_Alltoall");
+const ALLTOALLV: usize = place("MPI_Alltoallv");
+const ALLTOALLW: usize = place("MPI_Alltoallw");
 const REDUCE: usize = place("MPI_Reduce");
 const ALLREDUCE: usize = place("MPI_Allreduce");
 const REDUCE_SCATTER_BLOCK: usize = place("MPI_Reduce_scatter_block");
@@ -117,7 +148,18 @@ impl Demand {
             read,
             kind: Kind::Blocks,
             is_users: false,
+            own: None,
             note: CollectiveNote::of(place, root, signature),
+        }
+    }
+
+    /// That of a collective to which each rank gives a number of bytes of its own; those of this rank have `elements`.
+    fn uneven(place: usize, shown: Option<usize>, elements: Option<&Buffer>, root: usize) -> Self {
+        let demand = Self::of(place, SignatureCode::UNKNOWN, (0, 0, 0), root);
+        Self {
+            own: Some(shown),
+            note: demand.note.of_elements(elements),
+            ..demand
         }
     }
 
@@ -143,7 +185,10 @@ impl Demand {
     /// The collective, as number `number` of its communicator.
     #[inline]
     pub(crate) fn call(&self, number: u32) -> BoardCall {
-        BoardCall::new(self.place, self.each, self.note, number)
+        match self.own {
+            None => BoardCall::new(self.place, self.each, self.note, number),
+            Some(shown) => BoardCall::uneven(self.place, shown, self.note, number),
+        }
     }
 }
 
@@ -162,9 +207,6 @@ pub(crate) fn demand(
     crowded: impl FnOnce() -> bool,
 ) -> Option<(Demand, OnBoard)> {
     let demand = outline(collective, rank, size)?;
-    if demand.is_users {
-        return None;
-    }
     choice::on_board(&demand, size, crowded).map(|way| (demand, way))
 }
 
@@ -191,6 +233,33 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
             };
             Demand::of(GATHER, code, (bytes, bytes, all(bytes)), *root)
         }
+        Collective::Gatherv {
+            send,
+            receive,
+            root,
+        } => match receive {
+            Some(receive) if rank == *root => {
+                let own = (rank < receive.len()).then(|| receive.block(rank))?;
+                Demand::uneven(GATHERV, Some(0), Some(&own), *root)
+            }
+            _ => {
+                let bytes = send.as_ref().map_or(0, Buffer::bytes);
+                let shown = uneven::shown(bytes, size);
+                Demand::uneven(GATHERV, shown, send.as_ref(), *root)
+            }
+        },
+        Collective::Scatterv {
+            send,
+            receive,
+            root,
+        } => match send {
+            Some(send) if rank == *root => {
+                let own = (rank < send.len()).then(|| send.block(rank))?;
+                let shown = uneven::shown_to_all(send, rank, size);
+                Demand::uneven(SCATTERV, shown, Some(&own), *root)
+            }
+            _ => Demand::uneven(SCATTERV, Some(0), receive.as_ref(), *root),
+        },
         Collective::Scatter {
             send,
             receive,
@@ -208,6 +277,30 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
         Collective::Allgather { receive, .. } => {
             let (bytes, code) = (rank < receive.len()).then(|| block(receive, rank))?;
             Demand::of(ALLGATHER, code, (bytes, bytes, all(bytes)), 0)
+        }
+        Collective::Allgatherv { receive, .. } => {
+            let own = (rank < receive.len()).then(|| receive.block(rank))?;
+            let sizes = || (0..receive.len()).map(|rank| receive.bytes(rank));
+            let most = sizes().max().unwrap_or(0);
+            let total = sizes().fold(0, usize::saturating_add);
+            let demand = Demand::of(ALLGATHERV, unknown, (most, most, total), 0);
+            Demand {
+                note: demand.note.of_blocks(sizes()).of_elements(Some(&own)),
+                ..demand
+            }
+        }
+        Collective::Alltoallv {
+            name,
+            send,
+            receive,
+        } => {
+            let out = send.as_ref().unwrap_or(receive);
+            let place = if *name == COLLECTIVES[ALLTOALLW] {
+                ALLTOALLW
+            } else {
+                ALLTOALLV
+            };
+            Demand::uneven(place, uneven::shown_to_all(out, rank, size), None, 0)
         }
         Collective::Alltoall { receive, .. } => {
             let (bytes, code) = (rank < receive.len()).then(|| block(receive, rank))?;
@@ -264,6 +357,8 @@ fn described(buffer: Option<&Buffer>) -> (usize, SignatureCode) {
 
 /// Carries a collective out on a board, of whose members this is number `members.rank`. Its arguments have been checked.
 ///
+/// Answers what is left to be done without the board.
+///
 /// # Errors
 /// `ProcFailed` if a member is lost, `Truncate` if the ranks do not agree.
 #[inline]
@@ -272,12 +367,61 @@ pub(crate) fn carry_out(
     members: &Members,
     (guard, id): (&mut Guard<'_>, BoardId),
     (call, way): (BoardCall, OnBoard),
-) -> Result<()> {
+) -> Result<Option<Box<Rest>>> {
     let mut epochs = Epochs::enter(guard, id, call)?;
     let epochs = &mut epochs;
+    let rank = members.rank;
+    match collective {
+        Collective::Gatherv {
+            send,
+            receive,
+            root,
+        } => {
+            let receive = receive.as_ref().filter(|_| rank == *root);
+            uneven::gather(epochs, members, send.as_ref(), receive, *root)
+        }
+        Collective::Scatterv {
+            send,
+            receive,
+            root,
+        } => {
+            let send = send.as_ref().filter(|_| rank == *root);
+            uneven::scatter(epochs, members, send, receive.as_ref(), *root)
+        }
+        Collective::Alltoallv {
+            name,
+            send,
+            receive,
+        } => uneven::alltoall(name, epochs, members, send.as_ref(), receive),
+        Collective::Reduce { reduction, .. }
+        | Collective::Allreduce { reduction, .. }
+        | Collective::ReduceScatterBlock { reduction, .. }
+        | Collective::Scan { reduction, .. }
+        | Collective::Exscan { reduction, .. }
+            if reduction.op.as_predefined().is_none() =>
+        {
+            let operands = reductions::operands(epochs, collective, members)?;
+            Ok(operands.map(|operands| Box::new(Rest::Operands(operands))))
+        }
+        _ => carry_out_here(collective, members, epochs, way).map(|()| None),
+    }
+}
+
+/// The same of a collective of which nothing is left.
+#[inline]
+fn carry_out_here(
+    collective: &Collective<'_>,
+    members: &Members,
+    epochs: &mut Epochs<'_, '_>,
+    way: OnBoard,
+) -> Result<()> {
     let Members { rank, size, .. } = *members;
     match collective {
-        Collective::Steps(_) => Ok(()),
+        // Another function's.
+        Collective::Steps(_)
+        | Collective::Gatherv { .. }
+        | Collective::Scatterv { .. }
+        | Collective::Alltoallv { .. } => Ok(()),
         Collective::Barrier => {
             epochs.begin(0)?;
             all_arrive(epochs, size)
@@ -299,7 +443,7 @@ pub(crate) fn carry_out(
             let send = send.as_ref().filter(|_| rank == *root);
             blocks::scatter(epochs, members, send, receive.as_ref(), *root)
         }
-        Collective::Allgather { send, receive } => {
+        Collective::Allgather { send, receive } | Collective::Allgatherv { send, receive } => {
             blocks::allgather(epochs, members, send.as_ref(), receive)
         }
         Collective::Alltoall { send, receive } => {

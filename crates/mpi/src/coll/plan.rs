@@ -66,6 +66,11 @@ impl Plan {
         self.name
     }
 
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.last.is_empty()
+    }
+
     /// Scratch memory of its own.
     pub fn scratch(&mut self, length: usize) -> Span {
         let offset = self.scratch;
@@ -222,6 +227,7 @@ impl Plan {
             steps: self.steps,
             scratch_bytes: self.scratch,
             note: self.note,
+            continues: false,
         })
     }
 }

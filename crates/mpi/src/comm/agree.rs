@@ -15,7 +15,6 @@ use super::{Comm, FIRST_NUMBER, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
 use crate::engine::RequestId;
-use crate::engine::collective_note::CollectiveNote;
 use crate::engine::schedule::Recipient;
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
@@ -226,10 +225,8 @@ impl Comm {
             from: whole.part(place, CONTEXT),
         });
         self.begin(Schedule {
-            note: CollectiveNote::NOTHING,
-            name,
-            steps,
             scratch_bytes: sides * CONTEXT,
+            ..Schedule::of(name, steps)
         })
     }
 

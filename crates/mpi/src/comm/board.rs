@@ -12,12 +12,14 @@ use weft_fabric::SharedKey;
 
 use super::{Comm, Form};
 use crate::buffer::{self, Buffer};
-use crate::coll::{self, Collective, Members, Reduction, on_board};
+use crate::coll::on_board::{self, Rest};
+use crate::coll::{self, Collective, Members, Reduction};
 use crate::datatype::Basic;
-use crate::engine::boards::BoardId;
+use crate::engine::boards::{BoardCall, BoardId};
+use crate::engine::callbacks::call_operation;
 use crate::error::Result;
 use crate::op::{Op, Predefined};
-use crate::schedule::Schedule;
+use crate::schedule::{CollectiveContext, Schedule};
 
 /// Collectives by messages before a communicator gets a board: many are made for one or two.
 const TRIAL: u32 = 3;
@@ -54,12 +56,45 @@ impl Comm {
         }
         let call = demand.call(self.next_number(Form::Blocking));
         let mut engine = self.lock();
-        Some(on_board::carry_out(
-            collective,
-            &members,
-            (&mut engine, id),
-            (call, way),
-        ))
+        let left = on_board::carry_out(collective, &members, (&mut engine, id), (call, way));
+        match left {
+            Ok(None) => Some(Ok(())),
+            Ok(Some(rest)) => {
+                drop(engine);
+                Some(self.end_off_board(*rest, collective, &call))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Does what is left of a collective behind its board.
+    fn end_off_board(
+        &self,
+        rest: Rest,
+        collective: &Collective<'_>,
+        call: &BoardCall,
+    ) -> Result<()> {
+        match rest {
+            Rest::Messages {
+                schedule,
+                kept,
+                failure,
+            } => {
+                let number = call.note.number;
+                let context =
+                    CollectiveContext::new(self.context() | 1, self.translation(), number);
+                let mut engine = self.lock();
+                let request = engine.start_collective(self.context(), schedule, context)?;
+                engine.look();
+                drop(engine);
+                let ended = self.process.wait(request);
+                drop(kept);
+                ended?;
+                failure.map_or(Ok(()), Err)
+            }
+            Rest::Operands(operands) => call_operation(|| operands.combine(collective))
+                .map_err(|error| error.clone().in_words(format!("{}: {error}", call.name()))),
+        }
     }
 
     /// `MPI_Barrier` of two whose other member has arrived already: false, without effect, in any unusual case.

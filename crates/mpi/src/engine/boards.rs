@@ -45,6 +45,7 @@ use memory::Abandoned;
 
 pub(crate) use communicator_board::{Awaited, BoardCall};
 pub(crate) use epochs::{Audience, Epochs};
+pub(crate) use history::MOST_OWN;
 
 /// Bytes of memory in which data of members are combined, or packed, piece by piece: they stay in the first-level cache.
 pub(crate) const SCRATCH: usize = 32 << 10;

@@ -189,13 +189,18 @@ impl Callbacks {
         }
         let combines = self.combines.into_iter();
         let combined = combines.map(|(run, combine)| {
-            let ended = contain(|| combine.operands.combine(&combine.op, &combine.datatype));
+            let ended = call_operation(|| combine.operands.combine(&combine.op, &combine.datatype));
             // It may be the last that keeps the operation.
             contain(|| drop(combine));
-            (run, ended.unwrap_or_else(|| Err(panicked())))
+            (run, ended)
         });
         combined.collect()
     }
+}
+
+/// Calls an operation of the program; an error if it panics.
+pub(crate) fn call_operation(code: impl FnOnce() -> Result<()>) -> Result<()> {
+    contain(code).unwrap_or_else(|| Err(panicked()))
 }
 
 /// Runs code of the program; `None` if it panicked, of which the panic hook has told.

@@ -46,9 +46,11 @@ impl Engine {
         context: CollectiveContext,
         request: RequestId,
     ) {
-        self.core.counters.collective(schedule.name);
-        let named = (-1, context.context());
-        self.core.raise(EventKind::CollectiveBegun, None, named, 0);
+        if !schedule.continues {
+            self.core.counters.collective(schedule.name);
+            let named = (-1, context.context());
+            self.core.raise(EventKind::CollectiveBegun, None, named, 0);
+        }
         let id = self.core.runs.begin(schedule, context, request);
         self.note_agreement(id);
         if !self.core.lost.is_quiet() {

@@ -383,6 +383,10 @@ impl Engine {
             let peer = Peer(envelope.source.0);
             let own = CollectiveNote::from_bits(call.note.call);
             let named = self.differs(own, peer, message);
+            // Blocks that are too long for the board may come before it is seen there that they do.
+            if call.is_uneven() && named.is_none() {
+                return None;
+            }
             let error = named.unwrap_or_else(|| different_ways(peer, call.name()));
             Some((Mismatched::Board(id), error))
         })
@@ -391,7 +395,7 @@ impl Engine {
     /// Whoever does on a board what this rank does by messages is to wake it.
     pub(super) fn stand_aside_of_boards(&mut self) {
         for run in self.core.runs.that(|run| !run.has_failed()) {
-            if let Some(run) = self.core.runs.get(run) {
+            if let Some(run) = self.core.runs.get(run).filter(|run| !run.continues()) {
                 let context = run.context();
                 let (boards, number) = (&self.core.boards, context.sequence());
                 boards.stand_aside(context.context(), number);

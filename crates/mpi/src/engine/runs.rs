@@ -64,6 +64,11 @@ impl Run {
         self.note
     }
 
+    /// Whether it is what is left of a collective on a board.
+    pub(super) fn continues(&self) -> bool {
+        self.schedule.continues
+    }
+
     /// The MPI call.
     pub(super) fn name(&self) -> &'static str {
         self.schedule.name

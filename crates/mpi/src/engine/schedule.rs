@@ -144,6 +144,8 @@ pub struct Schedule {
     pub scratch_bytes: usize,
     /// What all ranks compute alike; nothing if the name says all that is known.
     pub note: CollectiveNote,
+    /// The collective has begun on a board, and this is what is left of it.
+    pub continues: bool,
 }
 
 impl Schedule {
@@ -155,6 +157,7 @@ impl Schedule {
             steps,
             scratch_bytes: 0,
             note: CollectiveNote::NOTHING,
+            continues: false,
         }
     }
 }

@@ -21,6 +21,14 @@ pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()
             receive.as_ref(),
             *root,
         ),
+        Collective::Gatherv {
+            send,
+            receive,
+            root,
+        } => {
+            let (send, receive) = (send.as_ref(), receive.as_ref());
+            gather::check(members, "MPI_Gatherv", send, receive, *root)
+        }
         Collective::Scatter {
             send,
             receive,
@@ -32,12 +40,28 @@ pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()
             receive.as_ref(),
             *root,
         ),
+        Collective::Scatterv {
+            send,
+            receive,
+            root,
+        } => {
+            let (send, receive) = (send.as_ref(), receive.as_ref());
+            scatter::check(members, "MPI_Scatterv", send, receive, *root)
+        }
         Collective::Allgather { send, receive } => {
             allgather::check("MPI_Allgather", members, send.as_ref(), receive)
+        }
+        Collective::Allgatherv { send, receive } => {
+            allgather::check("MPI_Allgatherv", members, send.as_ref(), receive)
         }
         Collective::Alltoall { send, receive } => {
             alltoall::check(members, "MPI_Alltoall", send.as_ref(), receive)
         }
+        Collective::Alltoallv {
+            name,
+            send,
+            receive,
+        } => alltoall::check(members, name, send.as_ref(), receive),
         Collective::Reduce {
             send,
             receive,

@@ -29,7 +29,7 @@ pub(super) fn bcast(
 
 /// Shows nothing, and waits for what the root shows.
 #[inline]
-fn hear(epochs: &mut Epochs<'_, '_>, root: usize) -> Result<()> {
+pub(super) fn hear(epochs: &mut Epochs<'_, '_>, root: usize) -> Result<()> {
     epochs.begin(0)?;
     epochs.arrive(Audience::Nobody);
     epochs.until(Awaited::One(root))?;
@@ -70,7 +70,7 @@ pub(super) fn gather(
 
 /// What this rank has for itself.
 #[inline]
-fn copy(from: &Buffer, into: &Buffer) -> Result<()> {
+pub(super) fn copy(from: &Buffer, into: &Buffer) -> Result<()> {
     match from {
         Buffer::Flat(region, _) => into.fill(buffer::shared(region)),
         Buffer::Typed(_) => into.fill(SharedBytes::of(&from.packed()?)),
@@ -132,13 +132,26 @@ pub(super) fn allgather(
             &in_place
         }
     };
-    for (start, length) in slices(own.bytes(), epochs.capacity()) {
+    let most = if receive.is_even() {
+        own.bytes()
+    } else {
+        (0..members.size)
+            .map(|rank| receive.bytes(rank))
+            .max()
+            .unwrap_or(0)
+    };
+    for (start, length) in slices(most, epochs.capacity()) {
+        let part = |bytes: usize| length.min(bytes.saturating_sub(start));
+        let length = part(own.bytes());
         epochs.begin(length)?;
-        epochs.write((length, 0), own, (start, length))?;
+        epochs.write((length, 0), own, (start.min(own.bytes()), length))?;
         all_arrive(epochs, members.size)?;
         for rank in (0..members.size).filter(|rank| *rank != members.rank) {
             let into = receive.block(rank);
-            epochs.take(rank, (length, 0), &into, (start, length))?;
+            let length = part(into.bytes());
+            if length > 0 {
+                epochs.take(rank, (length, 0), &into, (start, length))?;
+            }
         }
     }
     send.map_or(Ok(()), |send| copy(send, &receive.block(members.rank)))

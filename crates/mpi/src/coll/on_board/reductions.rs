@@ -2,12 +2,13 @@
 
 use weft_fabric::{Region, SharedBytes};
 
-use super::super::Members;
 use super::super::reduce::ReductionArgument;
+use super::super::{Collective, Members};
 use super::{all_arrive, await_all, slices};
 use crate::buffer::{self, Buffer};
 use crate::engine::boards::{Audience, Awaited, Epochs, SCRATCH};
 use crate::error::Result;
+use crate::memory;
 
 /// What a rank gives, and where its result goes.
 type Buffers<'a> = (&'a Buffer, &'a Buffer);
@@ -139,6 +140,126 @@ pub(super) fn scan(
     (0..count).try_for_each(|member| epochs.check(member))?;
     let all = Shown::all(send.bytes());
     fold(epochs, all, count, reduction, (receive, 0))
+}
+
+/// What the first members show, copied: to be combined by an operation of the program, when the engine is not held.
+#[derive(Debug)]
+pub(crate) struct Operands {
+    /// That of one member after that of the other.
+    data: Box<[u8]>,
+    /// Bytes of each.
+    bytes: usize,
+    count: usize,
+}
+
+/// Carries out a reduction as far as the board goes. `None` if this rank gets no result.
+pub(super) fn operands(
+    epochs: &mut Epochs<'_, '_>,
+    collective: &Collective<'_>,
+    members: &Members,
+) -> Result<Option<Operands>> {
+    let Members { rank, size, .. } = *members;
+    match collective {
+        Collective::Reduce { send, root, .. } => {
+            show(epochs, send)?;
+            epochs.arrive(Audience::Root(*root));
+            if rank != *root {
+                return Ok(None);
+            }
+            await_all(epochs, size)?;
+            Operands::copy(epochs, Shown::all(send.bytes()), size)
+        }
+        Collective::Allreduce { send, .. } => {
+            show(epochs, send)?;
+            all_arrive(epochs, size)?;
+            Operands::copy(epochs, Shown::all(send.bytes()), size)
+        }
+        Collective::ReduceScatterBlock { send, receive, .. } => {
+            show(epochs, send)?;
+            all_arrive(epochs, size)?;
+            let bytes = receive.bytes();
+            let own = Shown::all(send.bytes()).part(rank * bytes, bytes);
+            Operands::copy(epochs, own, size)
+        }
+        Collective::Scan { send, .. } | Collective::Exscan { send, .. } => {
+            let is_inclusive = matches!(collective, Collective::Scan { .. });
+            let count = rank + usize::from(is_inclusive);
+            show(epochs, send)?;
+            epochs.arrive(Audience::Above);
+            if count == 0 {
+                return Ok(None);
+            }
+            epochs.until(Awaited::First(count))?;
+            (0..count).try_for_each(|member| epochs.check(member))?;
+            Operands::copy(epochs, Shown::all(send.bytes()), count)
+        }
+        _ => Ok(None),
+    }
+}
+
+impl Operands {
+    fn copy(epochs: &Epochs<'_, '_>, shown: Shown, count: usize) -> Result<Option<Self>> {
+        let Shown {
+            length,
+            offset,
+            bytes,
+        } = shown;
+        let mut data = memory::zeroed(count * bytes)?;
+        let all = buffer::region_of(&mut data);
+        for member in 0..count {
+            let data = epochs.read(member, length, (offset, bytes))?;
+            if let Some(into) = all.part(member * bytes, bytes) {
+                data.copy_to_region(&into);
+            }
+        }
+        Ok(Some(Self { data, bytes, count }))
+    }
+
+    /// Combines them, from the last to the first, and writes the result where the reduction has it.
+    ///
+    /// # Errors
+    /// As for [`Op::reduce`](crate::op::Op::reduce).
+    pub(crate) fn combine(mut self, collective: &Collective<'_>) -> Result<()> {
+        let (receive, reduction) = match collective {
+            Collective::Reduce {
+                receive: Some(receive),
+                reduction,
+                ..
+            }
+            | Collective::Allreduce {
+                receive, reduction, ..
+            }
+            | Collective::ReduceScatterBlock {
+                receive, reduction, ..
+            }
+            | Collective::Scan {
+                receive, reduction, ..
+            }
+            | Collective::Exscan {
+                receive, reduction, ..
+            } => (receive, reduction),
+            _ => return Ok(()),
+        };
+        let elements = self
+            .bytes
+            .checked_div(reduction.datatype.size())
+            .unwrap_or(0);
+        if elements == 0 {
+            return Ok(());
+        }
+        let all = buffer::region_of(&mut self.data);
+        let part = |member: usize| all.part(member * self.bytes, self.bytes);
+        let Some(into) = part(self.count - 1) else {
+            return Ok(());
+        };
+        for operand in (0..self.count - 1).rev().filter_map(part) {
+            reduction
+                .op
+                .reduce(operand, into, elements, reduction.datatype)?;
+        }
+        receive.fill(buffer::shared(&into));
+        Ok(())
+    }
 }
 
 /// The same part of what each member shows.

@@ -31,6 +31,8 @@ pub(crate) struct BoardCall {
     pub each: usize,
     /// What all members compute alike.
     pub note: Note,
+    /// The bits of the note's length that are alike on all.
+    alike: u32,
 }
 
 impl BoardCall {
@@ -43,7 +45,38 @@ impl BoardCall {
             number,
             length: history::length_of(each),
         };
-        Self { place, each, note }
+        let alike = u32::MAX;
+        Self {
+            place,
+            each,
+            note,
+            alike,
+        }
+    }
+
+    /// The same of a collective in which each member shows a number of bytes of its own, or nothing, and sends messages.
+    pub fn uneven(place: usize, shown: Option<usize>, note: CollectiveNote, number: u32) -> Self {
+        let mut call = Self::new(place, shown.unwrap_or(0), note, number);
+        call.note.length = history::own_length(shown);
+        call.alike = history::HISTORY_BITS;
+        call
+    }
+
+    /// Whether each member shows a number of bytes of its own.
+    pub fn is_uneven(&self) -> bool {
+        self.alike != u32::MAX
+    }
+
+    /// Whether a member that shows this note does the same.
+    #[inline]
+    pub fn agrees(&self, note: Note) -> bool {
+        note.call == self.note.call && self.is_as_long(note)
+    }
+
+    /// Whether number, history, and the length if it is alike on all, are those of this note.
+    #[inline]
+    fn is_as_long(&self, note: Note) -> bool {
+        note.number == self.note.number && (note.length ^ self.note.length) & self.alike == 0
     }
 
     /// The MPI call.
@@ -134,7 +167,7 @@ impl CommunicatorBoard {
         if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
             return Some(error);
         }
-        if (note.number, note.length) == (mine.number, mine.length) {
+        if call.is_as_long(note) {
             return None;
         }
         let lengths = [mine, note].map(|note| history::length_in(note.length));
@@ -142,15 +175,12 @@ impl CommunicatorBoard {
             format!(
                 "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
             )
-        } else if lengths[0] != lengths[1] {
+        } else if !call.is_uneven() && lengths[0] != lengths[1] {
             let came = lengths[1].map_or_else(
                 |_| "another number of".to_owned(),
                 |length| length.to_string(),
             );
-            format!(
-                "a peer sent {came} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
-                call.each
-            )
+            other_length(peer, &came, call.each)
         } else {
             let before = self.board.note_before(member);
             let before = before.map(|note| CollectiveNote::from_bits(note.call));
@@ -158,4 +188,12 @@ impl CommunicatorBoard {
         };
         Some(Error::new(ErrorClass::Truncate, text).about(peer))
     }
+}
+
+/// What the error says of a member whose data have another length than this rank expects.
+#[cold]
+pub(super) fn other_length(peer: Peer, came: &str, expected: usize) -> String {
+    format!(
+        "a peer sent {came} bytes where this rank expects {expected}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)"
+    )
 }

@@ -8,7 +8,8 @@ use super::super::Engine;
 use super::super::events::EventKind;
 use super::super::progress::WaitFor;
 use super::super::shared::Guard;
-use super::communicator_board::{Awaited, BoardCall, CommunicatorBoard};
+use super::communicator_board::{Awaited, BoardCall, CommunicatorBoard, other_length};
+use super::history;
 use super::{BoardId, SCRATCH};
 use crate::buffer::{self, Buffer};
 use crate::error::{Error, ErrorClass, Result};
@@ -41,6 +42,8 @@ pub(crate) struct Epochs<'a, 'g> {
     engine: &'a mut Guard<'g>,
     id: BoardId,
     call: BoardCall,
+    /// It does not end with this.
+    goes_on: bool,
 }
 
 impl<'a, 'g> Epochs<'a, 'g> {
@@ -80,7 +83,12 @@ impl<'a, 'g> Epochs<'a, 'g> {
         engine
             .core
             .raise(EventKind::CollectiveBegun, None, (-1, context), 0);
-        Ok(Self { engine, id, call })
+        Ok(Self {
+            engine,
+            id,
+            call,
+            goes_on: false,
+        })
     }
 
     /// Begins the next epoch, in which this rank shows so many bytes, when there is room for them.
@@ -239,10 +247,32 @@ impl<'a, 'g> Epochs<'a, 'g> {
     #[inline]
     pub fn check(&mut self, member: usize) -> Result<()> {
         let note = self.place().board.note_of(member);
-        if note == self.call.note {
+        if self.call.agrees(note) {
             return Ok(());
         }
         self.compare(member, note)
+    }
+
+    /// The bytes that a member shows, which has arrived, where each shows a number of its own; `None` if it sends messages.
+    pub fn shown_by(&self, member: usize) -> Option<usize> {
+        let note = self.place().board.note_of(member);
+        history::length_in(note.length)
+            .ok()
+            .map(|bytes| bytes as usize)
+    }
+
+    /// The error that a member shows another number of bytes for this rank than it expects.
+    #[cold]
+    pub fn truncated(&self, member: usize, came: usize, expected: usize) -> Error {
+        let peer = self.place().peers[member];
+        let text = other_length(peer, &came.to_string(), expected);
+        let error = Error::new(ErrorClass::Truncate, text);
+        in_call(&self.call, &error.about(peer))
+    }
+
+    /// The collective goes on by messages: it has not ended when this rank leaves the board.
+    pub fn go_on_by_messages(&mut self) {
+        self.goes_on = true;
     }
 
     /// Other words may stand for the same.
@@ -368,6 +398,9 @@ impl Drop for Epochs<'_, '_> {
         let engine = &mut **self.engine;
         if let Some(place) = engine.core.boards.get_mut(self.id) {
             place.call = None;
+        }
+        if self.goes_on {
+            return;
         }
         engine.core.counters.collectives_ended.add(1);
         let context = place_context(engine, self.id);

@@ -17,6 +17,20 @@ pub(super) fn length_of(bytes: usize) -> u32 {
     }
 }
 
+/// The bytes that one member shows where each shows a number of its own, as they stand in a note: most are below
+/// [`MOST_OWN`]. `None` if it shows nothing, and sends messages.
+#[inline]
+pub(super) fn own_length(bytes: Option<usize>) -> u32 {
+    let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.filter(|bytes| *bytes < HASHED).unwrap_or(HASHED)
+}
+
+/// One more than the most bytes that fit a note as they are.
+pub(crate) const MOST_OWN: usize = HASHED as usize;
+
+/// The bits of a note's length that all members have alike where each shows a number of bytes of its own: the history.
+pub(super) const HISTORY_BITS: u32 = u32::MAX << LENGTH_BITS;
+
 /// The length in a note: `Err` if it is only known which it is not.
 pub(super) fn length_in(length: u32) -> std::result::Result<u32, u32> {
     let length = length & ((1 << LENGTH_BITS) - 1);
@@ -82,6 +96,19 @@ mod tests {
         assert_eq!(
             of(&[bcast | 7 << 48, barrier]),
             of(&[bcast | 9 << 48, barrier])
+        );
+    }
+
+    #[test]
+    fn what_one_member_shows_is_told_apart_from_nothing() {
+        assert_eq!(length_in(own_length(Some(0))), Ok(0));
+        assert_eq!(length_in(own_length(Some(MOST_OWN - 1))), Ok(65_535));
+        assert!(length_in(own_length(Some(MOST_OWN))).is_err());
+        assert!(length_in(own_length(None)).is_err());
+        assert_eq!(
+            own_length(None) & HISTORY_BITS,
+            0,
+            "the history has its place"
         );
     }
 

@@ -1,0 +1,286 @@
+//! Collectives on a board to which ranks give different numbers of bytes, which not all of them know.
+//!
+//! ```text
+//!   gatherv               each shows its block, and says how long it is
+//!   scatterv, alltoallv   where the block of each begins │ … │ where the last ends │ blocks
+//!                         4 bytes each, from the end of this table on               one after the other
+//! ```
+//!
+//! A rank that has too much for a board says so there, and sends its blocks by messages, which whoever gets one finds
+//! out from the board. Blocks of another length than their receiver expects are its error, as they are with messages.
+//!
+//! # Trust
+//! A table is the peer's word: what it says is looked for within what the peer shows.
+
+use weft_fabric::Region;
+
+use super::super::plan::Plan;
+use super::super::{Blocks, Members};
+use super::blocks::{copy, hear};
+use super::{Rest, await_all};
+use crate::buffer::{self, Buffer};
+use crate::engine::boards::{Audience, Epochs, MOST_OWN};
+use crate::error::{Error, Result};
+use crate::schedule::Schedule;
+use weft_fabric::board::Board;
+
+/// Bytes of an entry of a table.
+const ENTRY: usize = size_of::<u32>();
+
+/// So many bytes, unless they are too many to be shown.
+pub(super) fn shown(bytes: usize, size: usize) -> Option<usize> {
+    (bytes <= Board::capacity_ahead_for(size).min(MOST_OWN - 1)).then_some(bytes)
+}
+
+/// The bytes of a table and of all blocks but the own one, unless they are too many.
+pub(super) fn shown_to_all(out: &Blocks, rank: usize, size: usize) -> Option<usize> {
+    let others = (0..out.len()).filter(|other| *other != rank);
+    let bytes = others.fold(table(size), |sum, other| {
+        sum.saturating_add(out.bytes(other))
+    });
+    shown(bytes, size)
+}
+
+/// Bytes of a table for so many ranks.
+fn table(size: usize) -> usize {
+    ((size + 1) * ENTRY).next_multiple_of(8)
+}
+
+/// `receive` is there at the root.
+pub(super) fn gather(
+    epochs: &mut Epochs<'_, '_>,
+    members: &Members,
+    send: Option<&Buffer>,
+    receive: Option<&Blocks>,
+    root: usize,
+) -> Result<Option<Box<Rest>>> {
+    let mut rest = Left::of("MPI_Gatherv");
+    let Some(receive) = receive else {
+        let Some(send) = send else { return Ok(None) };
+        let shown = shown(send.bytes(), members.size);
+        let bytes = shown.unwrap_or(0);
+        epochs.begin(bytes)?;
+        epochs.write((bytes, 0), send, (0, bytes))?;
+        epochs.arrive(Audience::Root(root));
+        if shown.is_none() {
+            rest.send(root, send);
+        }
+        return rest.finish(epochs);
+    };
+    epochs.begin(0)?;
+    epochs.arrive(Audience::Nobody);
+    await_all(epochs, members.size)?;
+    for rank in members.others() {
+        let into = receive.block(rank);
+        match epochs.shown_by(rank) {
+            None => rest.receive(rank, &into),
+            Some(bytes) => rest.note(take(epochs, rank, (bytes, 0, bytes), &into)),
+        }
+    }
+    if let Some(send) = send {
+        copy(send, &receive.block(root))?;
+    }
+    rest.finish(epochs)
+}
+
+/// `send` is there at the root.
+pub(super) fn scatter(
+    epochs: &mut Epochs<'_, '_>,
+    members: &Members,
+    send: Option<&Blocks>,
+    receive: Option<&Buffer>,
+    root: usize,
+) -> Result<Option<Box<Rest>>> {
+    let mut rest = Left::of("MPI_Scatterv");
+    let Some(send) = send else {
+        hear(epochs, root)?;
+        if let Some(receive) = receive {
+            match epochs.shown_by(root) {
+                None => rest.receive(root, receive),
+                Some(bytes) => rest.note(take_own(epochs, root, bytes, members, receive)),
+            }
+        }
+        return rest.finish(epochs);
+    };
+    let is_shown = show(epochs, members, send)?;
+    epochs.arrive(Audience::Mine);
+    if !is_shown {
+        rest.send_to_all(members, Some(send), send)?;
+    }
+    if let Some(receive) = receive {
+        copy(&send.block(root), receive)?;
+    }
+    rest.finish(epochs)
+}
+
+/// `name` is the call: `MPI_Alltoallv` or `MPI_Alltoallw`.
+pub(super) fn alltoall(
+    name: &'static str,
+    epochs: &mut Epochs<'_, '_>,
+    members: &Members,
+    send: Option<&Blocks>,
+    receive: &Blocks,
+) -> Result<Option<Box<Rest>>> {
+    let mut rest = Left::of(name);
+    let out = send.unwrap_or(receive);
+    let is_shown = show(epochs, members, out)?;
+    epochs.arrive(Audience::All);
+    if !is_shown {
+        rest.send_to_all(members, send, receive)?;
+    }
+    await_all(epochs, members.size)?;
+    for rank in members.others() {
+        let into = receive.block(rank);
+        match epochs.shown_by(rank) {
+            None => rest.receive(rank, &into),
+            Some(bytes) => rest.note(take_own(epochs, rank, bytes, members, &into)),
+        }
+    }
+    if let Some(send) = send {
+        copy(&send.block(members.rank), &receive.block(members.rank))?;
+    }
+    rest.finish(epochs)
+}
+
+/// Writes a table and all blocks but the own one, unless they are too long: false.
+fn show(epochs: &mut Epochs<'_, '_>, members: &Members, out: &Blocks) -> Result<bool> {
+    let Members { rank, size, .. } = *members;
+    let shown = shown_to_all(out, rank, size);
+    let all = shown.unwrap_or(0);
+    epochs.begin(all)?;
+    if shown.is_none() {
+        return Ok(false);
+    }
+    let mut at = table(size);
+    let mut entries = Vec::with_capacity(at);
+    for other in 0..size {
+        entries.extend_from_slice(&(at as u32).to_ne_bytes());
+        if other != rank {
+            let block = out.block(other);
+            epochs.write((all, at), &block, (0, block.bytes()))?;
+            at += block.bytes();
+        }
+    }
+    entries.extend_from_slice(&(at as u32).to_ne_bytes());
+    let entries: Region = buffer::region_of(&mut entries);
+    epochs.write_region(all, 0, &entries)?;
+    Ok(true)
+}
+
+/// Takes the block for this rank of what a member shows for all.
+fn take_own(
+    epochs: &mut Epochs<'_, '_>,
+    member: usize,
+    shown: usize,
+    members: &Members,
+    into: &Buffer,
+) -> Result<()> {
+    let mut entries = [0; 2 * ENTRY];
+    let place = (members.rank * ENTRY, entries.len());
+    let word = epochs.read(member, shown, place)?;
+    word.copy_to_region(&buffer::region_of(&mut entries));
+    let (first, last) = entries.split_at(ENTRY);
+    let entry = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_ne_bytes) as usize;
+    let (start, end) = (entry(first), entry(last));
+    take(
+        epochs,
+        member,
+        (shown, start, end.saturating_sub(start)),
+        into,
+    )
+}
+
+/// Takes a block, which begins behind so many bytes of what a member shows, and has so many.
+fn take(
+    epochs: &mut Epochs<'_, '_>,
+    member: usize,
+    (shown, start, bytes): (usize, usize, usize),
+    into: &Buffer,
+) -> Result<()> {
+    if bytes != into.bytes() {
+        return Err(epochs.truncated(member, bytes, into.bytes()));
+    }
+    epochs.take(member, (shown, start), into, (0, bytes))
+}
+
+/// What is left of the collective, as it is found out.
+struct Left {
+    plan: Plan,
+    /// Memory of its own that the plan refers to.
+    kept: Vec<u8>,
+    /// The first block that is not what this rank expects. Others get theirs all the same.
+    failure: Option<Error>,
+}
+
+impl Left {
+    /// Nothing yet, of this call.
+    fn of(name: &'static str) -> Self {
+        Self {
+            plan: Plan::new(name),
+            kept: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn send(&mut self, to: usize, data: &Buffer) {
+        let from = self.plan.input(data);
+        self.plan.send(to, from);
+    }
+
+    fn receive(&mut self, from: usize, into: &Buffer) {
+        let into = self.plan.output(into);
+        self.plan.receive(from, into);
+    }
+
+    /// Sends to all others. In place (`send` is `None`) the blocks are copied now, for those of others are about to be written
+    /// over them.
+    fn send_to_all(
+        &mut self,
+        members: &Members,
+        send: Option<&Blocks>,
+        receive: &Blocks,
+    ) -> Result<()> {
+        if let Some(send) = send {
+            members
+                .others()
+                .for_each(|rank| self.send(rank, &send.block(rank)));
+            return Ok(());
+        }
+        let mut places = Vec::new();
+        for rank in members.others() {
+            let packed = receive.block(rank).packed()?;
+            places.push((rank, self.kept.len(), packed.len()));
+            self.kept.extend_from_slice(&packed);
+        }
+        let whole = buffer::region_of(&mut self.kept);
+        for (rank, start, length) in places {
+            let part = whole.part(start, length).unwrap_or(whole);
+            self.send(rank, &Buffer::untyped(part));
+        }
+        Ok(())
+    }
+
+    /// What became of a block.
+    fn note(&mut self, taken: Result<()>) {
+        if let Err(error) = taken {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// What is left: nothing, if there are no messages.
+    fn finish(self, epochs: &mut Epochs<'_, '_>) -> Result<Option<Box<Rest>>> {
+        if self.plan.is_empty() {
+            return self.failure.map_or(Ok(None), Err);
+        }
+        let schedule = Schedule {
+            continues: true,
+            ..self.plan.finish()?
+        };
+        epochs.go_on_by_messages();
+        Ok(Some(Box::new(Rest::Messages {
+            schedule,
+            kept: self.kept,
+            failure: self.failure,
+        })))
+    }
+}

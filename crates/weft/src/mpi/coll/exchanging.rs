@@ -1,7 +1,7 @@
 //! Collectives in which each rank sends a block to each rank.
 
 use weft_mpi::Result;
-use weft_mpi::coll::{self, Collective};
+use weft_mpi::coll::Collective;
 
 use super::super::communicator::Communicator;
 use super::super::memory::{Arriving, Memory, View};
@@ -99,12 +99,11 @@ impl Communicator {
         let total = counts.iter().sum();
         let all = Memory::<T>::zeroed(total)?;
         let send = View::reading(blocks.elements()).listed(blocks.counts())?;
-        self.run(coll::alltoallv(
-            "MPI_Alltoallv",
-            &self.members(),
-            Some(&send),
-            &all.view().listed(&counts)?,
-        )?)?;
+        self.run(Collective::Alltoallv {
+            name: "MPI_Alltoallv",
+            send: Some(send),
+            receive: all.view().listed(&counts)?,
+        })?;
         Ok(Blocks::made(all.into_vec(total)?, counts))
     }
 }

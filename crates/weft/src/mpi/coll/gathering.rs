@@ -1,7 +1,7 @@
 //! Collectives that gather: to one rank, and to all.
 
 use weft_mpi::Result;
-use weft_mpi::coll::{self, Collective};
+use weft_mpi::coll::Collective;
 
 use super::super::communicator::Communicator;
 use super::super::memory::{Arriving, Memory, View};
@@ -105,12 +105,11 @@ impl Communicator {
             blocks = Some(memory.view().listed(counts)?);
             all = Some(memory);
         }
-        self.run(coll::gatherv(
-            &self.members(),
-            Some(&send.buffer()),
-            blocks.as_ref(),
+        self.run(Collective::Gatherv {
+            send: Some(send.buffer()),
+            receive: blocks,
             root,
-        )?)?;
+        })?;
         let Some((all, counts)) = all.zip(counts) else {
             return Ok(None);
         };
@@ -205,11 +204,10 @@ impl Communicator {
         let total = counts.iter().sum();
         let all = Memory::<B::Element>::zeroed(total)?;
         let blocks = all.view().listed(&counts)?;
-        self.run(coll::allgatherv(
-            &self.members(),
-            Some(&send.buffer()),
-            &blocks,
-        )?)?;
+        self.run(Collective::Allgatherv {
+            send: Some(send.buffer()),
+            receive: blocks,
+        })?;
         Ok(Blocks::made(all.into_vec(total)?, counts))
     }
 }

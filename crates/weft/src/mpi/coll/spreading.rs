@@ -1,6 +1,6 @@
 //! Collectives that send from one rank to all, and the barrier.
 
-use weft_mpi::coll::{self, Collective};
+use weft_mpi::coll::Collective;
 use weft_mpi::{Error, ErrorClass, Result};
 
 use super::super::communicator::Communicator;
@@ -204,12 +204,11 @@ impl Communicator {
         }
         let part = Memory::<T>::zeroed(count as usize)?;
         let blocks = all.map(|all| View::reading(all.elements()).listed(all.counts()));
-        self.run(coll::scatterv(
-            &self.members(),
-            blocks.transpose()?.as_ref(),
-            Some(&part.view().buffer()),
+        self.run(Collective::Scatterv {
+            send: blocks.transpose()?,
+            receive: Some(part.view().buffer()),
             root,
-        )?)?;
+        })?;
         part.into_vec(count as usize)
     }
 

@@ -239,8 +239,8 @@ fn who_is_listed_is_waited_for() {
         assert_ne!(guarded.look(&mut next, &clock), Turn::Alone);
         leaver.join().unwrap();
         assert_ne!(guarded.look(&mut next, &clock), Turn::Alone);
-        let past = guarded.lock().share_further(0, &mut listed);
-        assert!(past.is_some() && !listed && guarded.value() == 1);
+        let overtaken = guarded.lock().share_further(0, &mut listed);
+        assert!(overtaken.is_some() && !listed && guarded.value() == 1);
         guarded.lock().leave();
         assert_eq!(guarded.look(&mut next, &clock), Turn::Alone);
     });
@@ -287,8 +287,8 @@ fn who_has_other_locks_goes_past_a_writer_once() {
     let mut listed = false;
     assert_eq!(lock.share_further(0, &mut listed), None, "who is first?");
     assert_eq!(guarded.look(&mut writer, &clock), Turn::First);
-    let past = lock.share_further(0, &mut listed);
-    assert_eq!(past, Some(Past::Writer(7)));
+    let overtaken = lock.share_further(0, &mut listed);
+    assert_eq!(overtaken, Some(Overtaken::Writer(7)));
     guarded.leave_by_flag(0);
     assert_eq!(guarded.look(&mut writer, &clock), Turn::Waits);
     lock.leave();
@@ -300,12 +300,12 @@ fn who_has_other_locks_goes_past_a_writer_once() {
     lock.leave_alone();
     assert!(listed);
     assert_eq!(guarded.look(&mut next, &clock), Turn::First);
-    let past = lock.share_further(7, &mut false);
-    assert_eq!(past, Some(Past::Writer(8)));
+    let overtaken = lock.share_further(7, &mut false);
+    assert_eq!(overtaken, Some(Overtaken::Writer(8)));
     lock.leave();
     assert_eq!(guarded.look(&mut next, &clock), Turn::Waits);
-    let past = lock.share_further(7, &mut listed);
-    assert!(past == Some(Past::Nobody) && !listed);
+    let overtaken = lock.share_further(7, &mut listed);
+    assert!(overtaken == Some(Overtaken::Nobody) && !listed);
     lock.leave();
     assert_eq!(guarded.look(&mut next, &clock), Turn::Alone);
     // A listed reader may give up.

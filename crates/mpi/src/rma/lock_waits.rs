@@ -125,8 +125,9 @@ impl Window {
                 true => EARLIEST,
                 false => self.time.load(Relaxed),
             };
-            let past = lock.share_further(time, &mut listed);
-            past.map(|past| self.targets[rank as usize].note_past(past))
+            let overtaken = lock.share_further(time, &mut listed);
+            overtaken
+                .map(|overtaken| self.targets[rank as usize].note_overtaken(overtaken))
                 .is_some()
         });
         if listed {
@@ -162,7 +163,7 @@ impl Window {
         } else if !lock.leave_by_flag(self.flag_at) {
             lock.leave(kind);
             self.stores.drained();
-            if let Some(since) = self.targets[rank as usize].take_past() {
+            if let Some(since) = self.targets[rank as usize].take_overtaken() {
                 self.time.fetch_max(since, Relaxed);
             }
         }

@@ -22,7 +22,7 @@
 //! If a member dies with the lock, or while it waits for it, the waits of all others end in an error.
 
 use weft_atomic::reader_bias::{Entered, ReaderBias};
-use weft_atomic::ticket_lock::{Number, Past, TicketLock, Time, Turn, Writer};
+use weft_atomic::ticket_lock::{Number, Overtaken, TicketLock, Time, Turn, Writer};
 use weft_atomic::{AtomicU32, AtomicU64, FenceMode, Ordering};
 use weft_sys::{Futex, SharedMemory};
 
@@ -197,7 +197,7 @@ impl<'a> SharedLock<'a> {
     }
 
     /// Shares the lock for a rank that has other locks, and this time: see [`TicketLock::share_further`].
-    pub(super) fn share_further(&self, mine: Time, listed: &mut bool) -> Option<Past> {
+    pub(super) fn share_further(&self, mine: Time, listed: &mut bool) -> Option<Overtaken> {
         self.tickets()?.share_further(mine, listed)
     }
 
@@ -342,7 +342,7 @@ mod tests {
             assert_eq!(lock.enter_by_flag(flag_at(3, rank)), Entered::Inside);
             let (mut writer, mut listed) = (lock.stand_in_line(), false);
             assert_eq!(lock.look(&mut writer, &clock), Turn::First);
-            let Some(Past::Writer(since)) = lock.share_further(0, &mut listed) else {
+            let Some(Overtaken::Writer(since)) = lock.share_further(0, &mut listed) else {
                 panic!("it is not let in");
             };
             assert_eq!(lock.share_further(since, &mut listed), None);

@@ -1,6 +1,6 @@
 //! The target's side: arrivals are carried out at once, while the fabric is polled; answers go out after that.
 
-use weft_atomic::ticket_lock::{Past, Time};
+use weft_atomic::ticket_lock::{Overtaken, Time};
 use weft_fabric::{Peer, SharedBytes};
 
 use super::message::{OneSidedHead, Refusal, Verb, read_blocks};
@@ -122,10 +122,10 @@ impl OneSided {
         let Some(window) = self.windows.get_mut(&context) else {
             return;
         };
-        while let Some((to, past)) = window.lock.grant() {
-            let since = match past {
-                Past::Nobody => 0,
-                Past::Writer(since) => since,
+        while let Some((to, overtaken)) = window.lock.grant() {
+            let since = match overtaken {
+                Overtaken::Nobody => 0,
+                Overtaken::Writer(since) => since,
             };
             self.outgoing.push(Outgoing {
                 to,

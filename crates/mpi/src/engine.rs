@@ -16,7 +16,7 @@
 //! |---|---|
 //! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending), [`Receiving`](receiving::Receiving) | the table of requests; one request's life; that of a send, and of a receive |
 //! | [`UnexpectedStore`] | messages that came before their receives |
-//! | [`Looking`] | the receive of a call that is polling, which is in no table |
+//! | [`PollingReceive`] | the receive of a call that is polling, which is in no table |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
 //! | [`Boards`] | groups that share memory, and collectives on it |
@@ -55,7 +55,7 @@ mod futures;
 mod guest_slot;
 mod inquiry;
 pub(crate) mod left_over;
-mod looking;
+mod polling_receive;
 mod loss;
 mod lost_peers;
 mod marking;
@@ -109,7 +109,7 @@ use flow::Withheld;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use inquiry::Inquiry;
-use looking::Looking;
+use polling_receive::PollingReceive;
 use lost_peers::{FirstPeers, LostPeers};
 use one_sided::OneSided;
 use outbox::Outbox;
@@ -127,7 +127,7 @@ use crate::wait_times::WaitListener;
 
 pub(crate) use at_once::{Asked, WaitingMessage};
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
-pub use looking::Received;
+pub use polling_receive::Received;
 pub(crate) use marking::Marking;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
@@ -153,7 +153,7 @@ struct Core {
     matching: Matching<RequestId, UnexpectedId>,
     requests: Requests,
     unexpected: UnexpectedStore,
-    looking: Looking,
+    polling_receive: PollingReceive,
     runs: Runs,
     boards: Boards,
     mismatches: Mismatches,
@@ -236,7 +236,7 @@ impl Engine {
                 matching: Matching::new(),
                 requests: Requests::of_engine(channel),
                 unexpected: UnexpectedStore::new(peers as usize, window),
-                looking: Looking::default(),
+                polling_receive: PollingReceive::default(),
                 runs: Runs::default(),
                 boards: Boards::default(),
                 mismatches: Mismatches::default(),

@@ -14,7 +14,7 @@ use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
 use super::envelope::Envelope;
-use super::looking::Received;
+use super::polling_receive::Received;
 use super::on_complete::{OnComplete, PersistentOperation};
 use super::receiving::{PieceTaken, Receiving, Transfer};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};

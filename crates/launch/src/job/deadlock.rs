@@ -145,7 +145,7 @@ pub struct DeadlockWatch {
     next: Instant,
     /// What the segment showed after an inquiry that proved nothing, once it was asked; and how long not to ask again
     /// while it shows that.
-    innocent: Option<u64>,
+    inquired_without_result: Option<u64>,
     pause: Duration,
     not_before: Instant,
     settled: Instant,
@@ -157,7 +157,7 @@ impl DeadlockWatch {
         Self {
             state: State::Resting { shown: None },
             next: now + LOOK,
-            innocent: None,
+            inquired_without_result: None,
             pause: LOOK,
             not_before: now,
             settled: now,
@@ -216,8 +216,8 @@ impl DeadlockWatch {
         if stays {
             // What an inquiry itself has changed is seen here for the first time.
             if now >= self.settled {
-                let innocent = *self.innocent.get_or_insert(shown.unwrap_or_default());
-                if Some(innocent) != shown {
+                let inquired_without_result = *self.inquired_without_result.get_or_insert(shown.unwrap_or_default());
+                if Some(inquired_without_result) != shown {
                     self.forget();
                 }
             }
@@ -233,7 +233,7 @@ impl DeadlockWatch {
 
     /// Something has moved: what was found out before does not count.
     fn forget(&mut self) {
-        (self.innocent, self.pause) = (None, LOOK);
+        (self.inquired_without_result, self.pause) = (None, LOOK);
     }
 
     fn ask(
@@ -257,7 +257,7 @@ impl DeadlockWatch {
     fn let_be(&mut self, now: Instant) -> State {
         self.pause = RAREST.min(self.pause * 2);
         self.not_before = now + self.pause;
-        self.innocent = None;
+        self.inquired_without_result = None;
         self.settled = now + SETTLE;
         self.next = now + LOOK;
         State::Resting { shown: None }

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
             max_datatypes,
             integers,
             addresses,
-            found.place(),
+            found.as_mut_ptr(),
         );
         if code == 0 {
             given(of, integers, &found, datatypes, length(max_datatypes));
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
             integers,
             addresses,
             large_counts,
-            found.place(),
+            found.as_mut_ptr(),
         );
         if code == 0 {
             given(of, integers, &found, datatypes, length(max_datatypes));

@@ -25,7 +25,7 @@ impl Codes {
         }
     }
 
-    fn place(&mut self) -> *mut c_int {
+    fn as_mut_ptr(&mut self) -> *mut c_int {
         if self.codes.is_empty() {
             self.at
         } else {
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
             Info::decode(info),
             number::rank::decode(root),
             comm,
-            handle::place(intercomm, &mut made),
-            codes.place(),
+            handle::out_pointer(intercomm, &mut made),
+            codes.as_mut_ptr(),
         );
         if code == 0 {
             handle::store::<Comm>(intercomm, made);
@@ -160,11 +160,11 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
             commands,
             argv,
             maxprocs,
-            infos.place(),
+            infos.as_mut_ptr(),
             number::rank::decode(root),
             comm,
-            handle::place(intercomm, &mut made),
-            codes.place(),
+            handle::out_pointer(intercomm, &mut made),
+            codes.as_mut_ptr(),
         );
         if code == 0 {
             handle::store::<Comm>(intercomm, made);

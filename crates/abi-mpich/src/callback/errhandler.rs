@@ -42,7 +42,7 @@ macro_rules! handlers {
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
             unsafe {
                 let call: unsafe extern "C" fn(usize, *mut usize) -> c_int = standard::function(place::$name);
-                let code = call(stub, handle::place(errhandler, &mut made));
+                let code = call(stub, handle::out_pointer(errhandler, &mut made));
                 if code == 0 {
                     handle::store::<Errhandler>(errhandler, made);
                 }

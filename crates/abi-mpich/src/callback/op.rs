@@ -47,7 +47,7 @@ macro_rules! operations {
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
             unsafe {
                 let call: unsafe extern "C" fn(usize, c_int, *mut usize) -> c_int = standard::function(place::$name);
-                let code = call(stub, commute, handle::place(op, &mut made));
+                let code = call(stub, commute, handle::out_pointer(op, &mut made));
                 if code == 0 {
                     handle::store::<Op>(op, made);
                 }

@@ -68,7 +68,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
     unsafe {
         let call: Start = standard::function(place::MPI_GREQUEST_START);
-        let at = handle::place(request, &mut made);
+        let at = handle::out_pointer(request, &mut made);
         let (Some(query_function), Some(free_function), Some(cancel_function)) = functions else {
             // The call reports which one is missing.
             let address = |there: bool| {

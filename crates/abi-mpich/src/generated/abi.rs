@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c_int) -> c_int {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_ABI_GET_FORTRAN_INFO);
-        let code = call(handle::place(info, &mut info_made));
+        let code = call(handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut c_int) -> c_int {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_ABI_GET_INFO);
-        let code = call(handle::place(info, &mut info_made));
+        let code = call(handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }

@@ -81,7 +81,7 @@ pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut c_int) -> c_int {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_BUFFER_IFLUSH);
-        let code = call(handle::place(request, &mut request_made));
+        let code = call(handle::out_pointer(request, &mut request_made));
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
         }
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c_int, request: *mut c_in
             standard::function(place::MPI_COMM_IFLUSH_BUFFER);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(session: c_int, request: *mu
             standard::function(place::MPI_SESSION_IFLUSH_BUFFER);
         let code = call(
             handle::Session::decode(session),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -404,11 +404,11 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls.cast_mut(),
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }
@@ -455,11 +455,11 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }

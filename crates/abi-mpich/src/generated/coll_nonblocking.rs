@@ -44,7 +44,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
             displs.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
             displs,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -338,7 +338,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -386,7 +386,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
             rdispls.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -434,7 +434,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
             rdispls,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -487,13 +487,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls.cast_mut(),
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -546,13 +546,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -571,7 +571,7 @@ pub unsafe extern "C" fn PMPI_Ibarrier(comm: c_int, request: *mut c_int) -> c_in
             standard::function(place::MPI_IBARRIER);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -607,7 +607,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
             handle::Datatype::decode(datatype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -637,7 +637,7 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
             handle::Datatype::decode(datatype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -676,7 +676,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -715,7 +715,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -760,7 +760,7 @@ pub unsafe extern "C" fn PMPI_Igather(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -805,7 +805,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -853,7 +853,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -901,7 +901,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -943,7 +943,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
             handle::Op::decode(op),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -985,7 +985,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
             handle::Op::decode(op),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1024,7 +1024,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1063,7 +1063,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1102,7 +1102,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1141,7 +1141,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1180,7 +1180,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1219,7 +1219,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1264,7 +1264,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1309,7 +1309,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1357,7 +1357,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1405,7 +1405,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -413,7 +413,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -464,7 +464,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -519,14 +519,14 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls.cast_mut(),
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -581,14 +581,14 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -608,7 +608,7 @@ pub unsafe extern "C" fn PMPI_Barrier_init(comm: c_int, info: c_int, request: *m
         let code = call(
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -647,7 +647,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -686,7 +686,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -728,7 +728,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -770,7 +770,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -818,7 +818,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -866,7 +866,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -917,7 +917,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -968,7 +968,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1013,7 +1013,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1058,7 +1058,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1100,7 +1100,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1142,7 +1142,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1184,7 +1184,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1226,7 +1226,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1268,7 +1268,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1310,7 +1310,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1358,7 +1358,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1406,7 +1406,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1457,7 +1457,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1508,7 +1508,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

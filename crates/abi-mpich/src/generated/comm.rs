@@ -43,7 +43,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(comm: c_int, group: c_int, newcomm: *m
         let code = call(
             handle::Comm::decode(comm),
             handle::Group::decode(group),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
             stringtag,
             handle::Info::decode(info),
             handle::Errhandler::decode(errhandler),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
             handle::Comm::decode(comm),
             handle::Group::decode(group),
             tag,
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup(comm: c_int, newcomm: *mut c_int) -> c_in
             standard::function(place::MPI_COMM_DUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
         let code = call(
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut c_int) -> c_int {
         let mut comm_there = handle::load::<handle::Comm>(comm);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_COMM_FREE);
-        let code = call(handle::place(comm, &mut comm_there));
+        let code = call(handle::out_pointer(comm, &mut comm_there));
         handle::store::<handle::Comm>(comm, comm_there);
         error::encode(code)
     }
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c_int, info_used: *mut c_int) 
             standard::function(place::MPI_COMM_GET_INFO);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn PMPI_Comm_group(comm: c_int, group: *mut c_int) -> c_in
             standard::function(place::MPI_COMM_GROUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -231,8 +231,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
             standard::function(place::MPI_COMM_IDUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -261,8 +261,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
         let code = call(
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(newcomm, &mut newcomm_made),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c_int, group: *mut c_int) 
             standard::function(place::MPI_COMM_REMOTE_GROUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -367,7 +367,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
             handle::Comm::decode(comm),
             color,
             key,
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
             number::split_type::decode(split_type),
             key,
             handle::Info::decode(info),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -436,7 +436,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
             handle::Comm::decode(peer_comm),
             number::rank::decode(remote_leader),
             tag,
-            handle::place(newintercomm, &mut newintercomm_made),
+            handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newintercomm, newintercomm_made);
@@ -478,7 +478,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
             stringtag,
             handle::Info::decode(info),
             handle::Errhandler::decode(errhandler),
-            handle::place(newintercomm, &mut newintercomm_made),
+            handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newintercomm, newintercomm_made);
@@ -502,7 +502,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
         let code = call(
             handle::Comm::decode(intercomm),
             high,
-            handle::place(newintracomm, &mut newintracomm_made),
+            handle::out_pointer(newintracomm, &mut newintracomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newintracomm, newintracomm_made);

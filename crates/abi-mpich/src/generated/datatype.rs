@@ -272,7 +272,7 @@ pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut c_int) -> c_int {
         let mut datatype_there = handle::load::<handle::Datatype>(datatype);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_TYPE_COMMIT);
-        let code = call(handle::place(datatype, &mut datatype_there));
+        let code = call(handle::out_pointer(datatype, &mut datatype_there));
         handle::store::<handle::Datatype>(datatype, datatype_there);
         error::encode(code)
     }
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
         let code = call(
             count,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
         let code = call(
             count,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -370,12 +370,12 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
             number::rank::decode(rank),
             ndims,
             array_of_gsizes.cast_mut(),
-            array_of_distribs_there.place(),
-            array_of_dargs_there.place(),
+            array_of_distribs_there.as_mut_ptr(),
+            array_of_dargs_there.as_mut_ptr(),
             array_of_psizes.cast_mut(),
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -428,12 +428,12 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
             number::rank::decode(rank),
             ndims,
             array_of_gsizes,
-            array_of_distribs_there.place(),
-            array_of_dargs_there.place(),
+            array_of_distribs_there.as_mut_ptr(),
+            array_of_dargs_there.as_mut_ptr(),
             array_of_psizes.cast_mut(),
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -454,7 +454,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
             standard::function(place::MPI_TYPE_CREATE_F90_COMPLEX);
-        let code = call(p, r, handle::place(newtype, &mut newtype_made));
+        let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
         }
@@ -470,7 +470,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut c_
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
             standard::function(place::MPI_TYPE_CREATE_F90_INTEGER);
-        let code = call(r, handle::place(newtype, &mut newtype_made));
+        let code = call(r, handle::out_pointer(newtype, &mut newtype_made));
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
         }
@@ -490,7 +490,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
             standard::function(place::MPI_TYPE_CREATE_F90_REAL);
-        let code = call(p, r, handle::place(newtype, &mut newtype_made));
+        let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
         }
@@ -522,7 +522,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
             array_of_blocklengths.cast_mut(),
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -550,7 +550,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
             array_of_blocklengths,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -578,7 +578,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
             blocklength,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -606,7 +606,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
             blocklength,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -634,7 +634,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -662,7 +662,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -690,7 +690,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
             blocklength,
             array_of_displacements.cast_mut(),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -718,7 +718,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
             blocklength,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -744,7 +744,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
             handle::Datatype::decode(oldtype),
             lb,
             extent,
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -770,7 +770,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
             handle::Datatype::decode(oldtype),
             lb,
             extent,
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -804,8 +804,8 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
             count,
             array_of_blocklengths.cast_mut(),
             array_of_displacements,
-            array_of_types_there.place(),
-            handle::place(newtype, &mut newtype_made),
+            array_of_types_there.as_mut_ptr(),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -839,8 +839,8 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
             count,
             array_of_blocklengths,
             array_of_displacements,
-            array_of_types_there.place(),
-            handle::place(newtype, &mut newtype_made),
+            array_of_types_there.as_mut_ptr(),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -879,7 +879,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
             array_of_starts.cast_mut(),
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -918,7 +918,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
             array_of_starts,
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -937,7 +937,7 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c_int, newtype: *mut c_int) -> c
             standard::function(place::MPI_TYPE_DUP);
         let code = call(
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -954,7 +954,7 @@ pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut c_int) -> c_int {
         let mut datatype_there = handle::load::<handle::Datatype>(datatype);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_TYPE_FREE);
-        let code = call(handle::place(datatype, &mut datatype_there));
+        let code = call(handle::out_pointer(datatype, &mut datatype_there));
         handle::store::<handle::Datatype>(datatype, datatype_there);
         error::encode(code)
     }
@@ -1159,7 +1159,7 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
         let code = call(
             handle::Datatype::decode(value_type),
             handle::Datatype::decode(index_type),
-            handle::place(pair_type, &mut pair_type_made),
+            handle::out_pointer(pair_type, &mut pair_type_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(pair_type, pair_type_made);
@@ -1187,7 +1187,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
             array_of_blocklengths.cast_mut(),
             array_of_displacements.cast_mut(),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -1215,7 +1215,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
             array_of_blocklengths,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -1239,7 +1239,7 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
         let code = call(
             number::type_class::decode(typeclass),
             size,
-            handle::place(datatype, &mut datatype_made),
+            handle::out_pointer(datatype, &mut datatype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(datatype, datatype_made);
@@ -1311,7 +1311,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -1339,7 +1339,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);

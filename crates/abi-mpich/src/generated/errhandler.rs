@@ -69,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: c_int, errhandler: *mut 
             standard::function(place::MPI_COMM_GET_ERRHANDLER);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut c_int) -> c_int {
         let mut errhandler_there = handle::load::<handle::Errhandler>(errhandler);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_ERRHANDLER_FREE);
-        let code = call(handle::place(errhandler, &mut errhandler_there));
+        let code = call(handle::out_pointer(errhandler, &mut errhandler_there));
         handle::store::<handle::Errhandler>(errhandler, errhandler_there);
         error::encode(code)
     }
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
             standard::function(place::MPI_SESSION_GET_ERRHANDLER);
         let code = call(
             handle::Session::decode(session),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: c_int, errhandler: *mut c_
             standard::function(place::MPI_WIN_GET_ERRHANDLER);
         let code = call(
             handle::Win::decode(win),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn PMPI_File_close(fh: *mut usize) -> c_int {
         let mut fh_there = handle::load::<handle::File>(fh);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_FILE_CLOSE);
-        let code = call(handle::place(fh, &mut fh_there));
+        let code = call(handle::out_pointer(fh, &mut fh_there));
         handle::store::<handle::File>(fh, fh_there);
         error::encode(code)
     }
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut 
             standard::function(place::MPI_FILE_GET_ERRHANDLER);
         let code = call(
             handle::File::decode(file),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut c_int) -> c_
             standard::function(place::MPI_FILE_GET_GROUP);
         let code = call(
             handle::File::decode(fh),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut c_int) ->
             standard::function(place::MPI_FILE_GET_INFO);
         let code = call(
             handle::File::decode(fh),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -237,8 +237,8 @@ pub unsafe extern "C" fn PMPI_File_get_view(
         let code = call(
             handle::File::decode(fh),
             disp,
-            handle::place(etype, &mut etype_made),
-            handle::place(filetype, &mut filetype_made),
+            handle::out_pointer(etype, &mut etype_made),
+            handle::out_pointer(filetype, &mut filetype_made),
             datarep,
         );
         if code == 0 {
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn PMPI_File_iread(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -384,7 +384,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -414,7 +414,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -444,7 +444,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -474,7 +474,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -502,7 +502,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -530,7 +530,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -558,7 +558,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -586,7 +586,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -614,7 +614,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -642,7 +642,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -672,7 +672,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -702,7 +702,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -732,7 +732,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -762,7 +762,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -790,7 +790,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -818,7 +818,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -846,7 +846,7 @@ pub unsafe extern "C" fn PMPI_File_open(
             filename,
             number::access_mode::decode(amode),
             handle::Info::decode(info),
-            handle::place(fh, &mut fh_made),
+            handle::out_pointer(fh, &mut fh_made),
         );
         if code == 0 {
             handle::store::<handle::File>(fh, fh_made);

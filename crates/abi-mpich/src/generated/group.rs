@@ -47,7 +47,7 @@ pub unsafe extern "C" fn PMPI_Group_difference(
         let code = call(
             handle::Group::decode(group1),
             handle::Group::decode(group2),
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -73,8 +73,8 @@ pub unsafe extern "C" fn PMPI_Group_excl(
         let code = call(
             handle::Group::decode(group),
             n,
-            ranks_there.place(),
-            handle::place(newgroup, &mut newgroup_made),
+            ranks_there.as_mut_ptr(),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn PMPI_Group_free(group: *mut c_int) -> c_int {
         let mut group_there = handle::load::<handle::Group>(group);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_GROUP_FREE);
-        let code = call(handle::place(group, &mut group_there));
+        let code = call(handle::out_pointer(group, &mut group_there));
         handle::store::<handle::Group>(group, group_there);
         error::encode(code)
     }
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
         let code = call(
             handle::Session::decode(session),
             pset_name,
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -138,8 +138,8 @@ pub unsafe extern "C" fn PMPI_Group_incl(
         let code = call(
             handle::Group::decode(group),
             n,
-            ranks_there.place(),
-            handle::place(newgroup, &mut newgroup_made),
+            ranks_there.as_mut_ptr(),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
         let code = call(
             handle::Group::decode(group1),
             handle::Group::decode(group2),
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
             handle::Group::decode(group),
             n,
             ranges,
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
             handle::Group::decode(group),
             n,
             ranges,
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
         let code = call(
             handle::Group::decode(group1),
             handle::Group::decode(group2),
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);

@@ -19,7 +19,7 @@ pub unsafe extern "C" fn PMPI_Info_create(info: *mut c_int) -> c_int {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_INFO_CREATE);
-        let code = call(handle::place(info, &mut info_made));
+        let code = call(handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
         let mut info_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut usize) -> c_int =
             standard::function(place::MPI_INFO_CREATE_ENV);
-        let code = call(argc, argv, handle::place(info, &mut info_made));
+        let code = call(argc, argv, handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn PMPI_Info_dup(info: c_int, newinfo: *mut c_int) -> c_in
             standard::function(place::MPI_INFO_DUP);
         let code = call(
             handle::Info::decode(info),
-            handle::place(newinfo, &mut newinfo_made),
+            handle::out_pointer(newinfo, &mut newinfo_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(newinfo, newinfo_made);
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn PMPI_Info_free(info: *mut c_int) -> c_int {
         let mut info_there = handle::load::<handle::Info>(info);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_INFO_FREE);
-        let code = call(handle::place(info, &mut info_there));
+        let code = call(handle::out_pointer(info, &mut info_there));
         handle::store::<handle::Info>(info, info_there);
         error::encode(code)
     }

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut c_int) -> c_int {
         let mut session_there = handle::load::<handle::Session>(session);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_SESSION_FINALIZE);
-        let code = call(handle::place(session, &mut session_there));
+        let code = call(handle::out_pointer(session, &mut session_there));
         handle::store::<handle::Session>(session, session_there);
         error::encode(code)
     }
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn PMPI_Session_get_info(session: c_int, info_used: *mut c
             standard::function(place::MPI_SESSION_GET_INFO);
         let code = call(
             handle::Session::decode(session),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
         let code = call(
             handle::Session::decode(session),
             pset_name,
-            handle::place(info, &mut info_made),
+            handle::out_pointer(info, &mut info_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn PMPI_Session_init(
         let code = call(
             handle::Info::decode(info),
             handle::Errhandler::decode(errhandler),
-            handle::place(session, &mut session_made),
+            handle::out_pointer(session, &mut session_made),
         );
         if code == 0 {
             handle::store::<handle::Session>(session, session_made);

@@ -19,7 +19,7 @@ pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut c_int) -> c_int
         let mut hw_info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_GET_HW_RESOURCE_INFO);
-        let code = call(handle::place(hw_info, &mut hw_info_made));
+        let code = call(handle::out_pointer(hw_info, &mut hw_info_made));
         if code == 0 {
             handle::store::<handle::Info>(hw_info, hw_info_made);
         }

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             displs.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             displs,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             rdispls.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -356,7 +356,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             rdispls,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -406,13 +406,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -462,13 +462,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -581,7 +581,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -626,7 +626,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -748,7 +748,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -796,7 +796,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -909,7 +909,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -954,7 +954,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1085,7 +1085,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1136,7 +1136,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1183,11 +1183,11 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }
@@ -1231,11 +1231,11 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }
@@ -1284,14 +1284,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1343,14 +1343,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

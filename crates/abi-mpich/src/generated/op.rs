@@ -30,7 +30,7 @@ pub unsafe extern "C" fn PMPI_Op_free(op: *mut c_int) -> c_int {
         let mut op_there = handle::load::<handle::Op>(op);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_OP_FREE);
-        let code = call(handle::place(op, &mut op_there));
+        let code = call(handle::out_pointer(op, &mut op_there));
         handle::store::<handle::Op>(op, op_there);
         error::encode(code)
     }

@@ -91,7 +91,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             flag,
-            handle::place(message, &mut message_made),
+            handle::out_pointer(message, &mut message_made),
             status_there.place(status),
         );
         if code == 0 {
@@ -274,8 +274,8 @@ pub unsafe extern "C" fn PMPI_Imrecv(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(message, &mut message_there),
+            handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
         if code == 0 {
@@ -304,8 +304,8 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(message, &mut message_there),
+            handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
         if code == 0 {
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -410,7 +410,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -449,7 +449,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn PMPI_Isend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -566,7 +566,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -620,7 +620,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -674,7 +674,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -719,7 +719,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -764,7 +764,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -803,7 +803,7 @@ pub unsafe extern "C" fn PMPI_Issend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -842,7 +842,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -870,7 +870,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(message, &mut message_made),
+            handle::out_pointer(message, &mut message_made),
             status_there.place(status),
         );
         if code == 0 {
@@ -905,7 +905,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
+            handle::out_pointer(message, &mut message_there),
             status_there.place(status),
         );
         handle::store::<handle::Message>(message, message_there);
@@ -938,7 +938,7 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
+            handle::out_pointer(message, &mut message_there),
             status_there.place(status),
         );
         handle::store::<handle::Message>(message, message_there);
@@ -1075,7 +1075,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1114,7 +1114,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1203,7 +1203,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1242,7 +1242,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1331,7 +1331,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1370,7 +1370,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1649,7 +1649,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1688,7 +1688,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
             tag,
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
             tag,
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
             handle::Info::decode(info),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
             handle::Info::decode(info),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c_int) -> c_int {
         let mut comm_there = handle::load::<handle::Comm>(comm);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_COMM_DISCONNECT);
-        let code = call(handle::place(comm, &mut comm_there));
+        let code = call(handle::out_pointer(comm, &mut comm_there));
         handle::store::<handle::Comm>(comm, comm_there);
         error::encode(code)
     }
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut c_int) -> c_int {
         let mut parent_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_COMM_GET_PARENT);
-        let code = call(handle::place(parent, &mut parent_made));
+        let code = call(handle::out_pointer(parent, &mut parent_made));
         if code == 0 {
             handle::store::<handle::Comm>(parent, parent_made);
         }
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c_int) -> c_i
         let mut intercomm_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
             standard::function(place::MPI_COMM_JOIN);
-        let code = call(fd, handle::place(intercomm, &mut intercomm_made));
+        let code = call(fd, handle::out_pointer(intercomm, &mut intercomm_made));
         if code == 0 {
             handle::store::<handle::Comm>(intercomm, intercomm_made);
         }

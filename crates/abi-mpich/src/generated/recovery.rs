@@ -58,7 +58,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(comm: c_int, failedgrp: *m
             standard::function(place::MPIX_COMM_FAILURE_GET_ACKED);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(failedgrp, &mut failedgrp_made),
+            handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(failedgrp, failedgrp_made);
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c_int, failedgrp: *mut c_in
             standard::function(place::MPIX_COMM_GET_FAILED);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(failedgrp, &mut failedgrp_made),
+            handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(failedgrp, failedgrp_made);
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn PMPIX_Comm_iagree(
         let code = call(
             handle::Comm::decode(comm),
             flag,
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -136,8 +136,8 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
             standard::function(place::MPIX_COMM_ISHRINK);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c_int, newcomm: *mut c_int) -> 
             standard::function(place::MPIX_COMM_SHRINK);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);

@@ -18,7 +18,7 @@ pub unsafe extern "C" fn PMPI_Cancel(request: *mut c_int) -> c_int {
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
         let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(place::MPI_CANCEL);
-        error::encode(call(handle::place(request, &mut request_there)))
+        error::encode(call(handle::out_pointer(request, &mut request_there)))
     }
 }
 alias!(MPI_Cancel => PMPI_Cancel);
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn PMPI_Request_free(request: *mut c_int) -> c_int {
         let mut request_there = handle::load::<handle::Request>(request);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_REQUEST_FREE);
-        let code = call(handle::place(request, &mut request_there));
+        let code = call(handle::out_pointer(request, &mut request_there));
         handle::store::<handle::Request>(request, request_there);
         error::encode(code)
     }
@@ -186,9 +186,9 @@ pub unsafe extern "C" fn PMPI_Request_get_status_all(
             standard::function(place::MPI_REQUEST_GET_STATUS_ALL);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             flag,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_statuses_there.store();
         error::encode(code)
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
         ) -> c_int = standard::function(place::MPI_REQUEST_GET_STATUS_ANY);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             index,
             flag,
             status_there.place(status),
@@ -251,10 +251,10 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
         ) -> c_int = standard::function(place::MPI_REQUEST_GET_STATUS_SOME);
         let code = call(
             incount,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_statuses_there.store();
         error::encode(code)
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn PMPI_Start(request: *mut c_int) -> c_int {
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
         let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(place::MPI_START);
-        let code = call(handle::place(request, &mut request_there));
+        let code = call(handle::out_pointer(request, &mut request_there));
         handle::store::<handle::Request>(request, request_there);
         error::encode(code)
     }
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut c_i
             array::handles::<handle::Request>(array_of_requests, length(count));
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
             standard::function(place::MPI_STARTALL);
-        let code = call(count, array_of_requests_there.place());
+        let code = call(count, array_of_requests_there.as_mut_ptr());
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         error::encode(code)
     }
@@ -470,7 +470,7 @@ pub unsafe extern "C" fn PMPI_Test(
         let call: unsafe extern "C" fn(*mut usize, *mut c_int, *mut Standard) -> c_int =
             standard::function(place::MPI_TEST);
         let code = call(
-            handle::place(request, &mut request_there),
+            handle::out_pointer(request, &mut request_there),
             flag,
             status_there.place(status),
         );
@@ -509,9 +509,9 @@ pub unsafe extern "C" fn PMPI_Testall(
             standard::function(place::MPI_TESTALL);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             flag,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();
@@ -542,7 +542,7 @@ pub unsafe extern "C" fn PMPI_Testany(
         ) -> c_int = standard::function(place::MPI_TESTANY);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             index,
             flag,
             status_there.place(status),
@@ -576,10 +576,10 @@ pub unsafe extern "C" fn PMPI_Testsome(
         ) -> c_int = standard::function(place::MPI_TESTSOME);
         let code = call(
             incount,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();
@@ -597,7 +597,7 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut c_int, status: *mut Classic) ->
         let call: unsafe extern "C" fn(*mut usize, *mut Standard) -> c_int =
             standard::function(place::MPI_WAIT);
         let code = call(
-            handle::place(request, &mut request_there),
+            handle::out_pointer(request, &mut request_there),
             status_there.place(status),
         );
         handle::store::<handle::Request>(request, request_there);
@@ -622,8 +622,8 @@ pub unsafe extern "C" fn PMPI_Waitall(
             standard::function(place::MPI_WAITALL);
         let code = call(
             count,
-            array_of_requests_there.place(),
-            array_of_statuses_there.place(),
+            array_of_requests_there.as_mut_ptr(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();
@@ -648,7 +648,7 @@ pub unsafe extern "C" fn PMPI_Waitany(
             standard::function(place::MPI_WAITANY);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             index,
             status_there.place(status),
         );
@@ -681,10 +681,10 @@ pub unsafe extern "C" fn PMPI_Waitsome(
         ) -> c_int = standard::function(place::MPI_WAITSOME);
         let code = call(
             incount,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();

@@ -444,7 +444,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -492,7 +492,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -537,7 +537,7 @@ pub unsafe extern "C" fn PMPI_Rget(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -582,7 +582,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -639,7 +639,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -741,7 +741,7 @@ pub unsafe extern "C" fn PMPI_Rput(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -786,7 +786,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -822,7 +822,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -858,7 +858,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -894,7 +894,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -930,7 +930,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -988,7 +988,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -1024,7 +1024,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -1048,7 +1048,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
         let code = call(
             handle::Info::decode(info),
             handle::Comm::decode(comm),
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -1134,7 +1134,7 @@ pub unsafe extern "C" fn PMPI_Win_free(win: *mut c_int) -> c_int {
         let mut win_there = handle::load::<handle::Win>(win);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_WIN_FREE);
-        let code = call(handle::place(win, &mut win_there));
+        let code = call(handle::out_pointer(win, &mut win_there));
         handle::store::<handle::Win>(win, win_there);
         error::encode(code)
     }
@@ -1150,7 +1150,7 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: c_int, group: *mut c_int) -> c_
             standard::function(place::MPI_WIN_GET_GROUP);
         let code = call(
             handle::Win::decode(win),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -1169,7 +1169,7 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: c_int, info_used: *mut c_int) ->
             standard::function(place::MPI_WIN_GET_INFO);
         let code = call(
             handle::Win::decode(win),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);

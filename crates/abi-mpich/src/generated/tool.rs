@@ -206,7 +206,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
             name,
             name_len,
             verbosity,
-            handle::place(datatype, &mut datatype_made),
+            handle::out_pointer(datatype, &mut datatype_made),
             enumtype,
             desc,
             desc_len,
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
         let code = call(
             event_registration,
             number::callback_safety::decode(cb_safety),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -457,7 +457,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
             standard::function(place::MPI_T_EVENT_HANDLE_GET_INFO);
         let code = call(
             event_registration,
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -578,7 +578,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
             name_len,
             verbosity,
             var_class,
-            handle::place(datatype, &mut datatype_made),
+            handle::out_pointer(datatype, &mut datatype_made),
             enumtype,
             desc,
             desc_len,
@@ -755,7 +755,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
             ordering,
             ticks_per_second,
             max_ticks,
-            handle::place(info, &mut info_made),
+            handle::out_pointer(info, &mut info_made),
         );
         array::encode_numbers(code, ordering, 1, number::source_order::encode);
         if code == 0 {

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
             dims.cast_mut(),
             periods.cast_mut(),
             reorder,
-            handle::place(comm_cart, &mut comm_cart_made),
+            handle::out_pointer(comm_cart, &mut comm_cart_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_cart, comm_cart_made);
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
         let code = call(
             handle::Comm::decode(comm),
             remain_dims.cast_mut(),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
             number::weights::decode(weights),
             handle::Info::decode(info),
             reorder,
-            handle::place(comm_dist_graph, &mut comm_dist_graph_made),
+            handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
             number::weights::decode(destweights),
             handle::Info::decode(info),
             reorder,
-            handle::place(comm_dist_graph, &mut comm_dist_graph_made),
+            handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
             index.cast_mut(),
             edges.cast_mut(),
             reorder,
-            handle::place(comm_graph, &mut comm_graph_made),
+            handle::out_pointer(comm_graph, &mut comm_graph_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_graph, comm_graph_made);

@@ -216,7 +216,9 @@ impl DeadlockWatch {
         if stays {
             // What an inquiry itself has changed is seen here for the first time.
             if now >= self.settled {
-                let inquired_without_result = *self.inquired_without_result.get_or_insert(shown.unwrap_or_default());
+                let inquired_without_result = *self
+                    .inquired_without_result
+                    .get_or_insert(shown.unwrap_or_default());
                 if Some(inquired_without_result) != shown {
                     self.forget();
                 }

@@ -100,7 +100,12 @@ impl Core {
     /// The usual message, in few instructions: eager, short, and looked for, while nothing is posted. False for others,
     /// without effect.
     #[inline(always)]
-    pub(super) fn matches_polling_receive(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+    pub(super) fn matches_polling_receive(
+        &mut self,
+        from: Peer,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> bool {
         let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };

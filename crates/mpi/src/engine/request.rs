@@ -14,8 +14,8 @@ use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
 use super::envelope::Envelope;
-use super::polling_receive::Received;
 use super::on_complete::{OnComplete, PersistentOperation};
+use super::polling_receive::Received;
 use super::receiving::{PieceTaken, Receiving, Transfer};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};
 use super::status::{Outcome, Status};

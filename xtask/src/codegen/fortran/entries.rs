@@ -279,7 +279,7 @@ impl Argument {
             }
             Type::Handle(_) => {
                 let count = count(group, function, parameter, name)?;
-                let place = Self::new("*mut c_int", format!("{name}_there.place()")).before(
+                let place = Self::new("*mut c_int", format!("{name}_there.as_mut_ptr()")).before(
                     format!("let mut {name}_there = array::handles({name}, {count});"),
                 );
                 match parameter.direction.as_str() {

@@ -9,7 +9,7 @@
 //!
 //! Offsets count bytes, unless a [view](File::set_view) says otherwise.
 
-mod begun;
+mod nonblocking;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ use rustix::io::Errno;
 use weft_fabric::{Fabric, Peer};
 use weft_fabric_tcp::abroad::Gate;
 use weft_fabric_tcp::{Card, Config, Listen, Opening};
-use weft_mpi::comm::{Abroad, Joining, Line, Listening, Terms};
+use weft_mpi::comm::{BridgeMembers, JobConnector, Line, ListeningEnd, Terms};
 use weft_mpi::{Error, ErrorClass, Process, Result};
 use weft_secure::Key;
 use weft_sys::{process, signal};
@@ -82,8 +82,8 @@ impl OtherJobs {
             ports: Mutex::default(),
             is_sealed,
         });
-        let abroad: Arc<dyn Abroad> = Arc::<Self>::clone(&others);
-        process.set_abroad(abroad);
+        let connector: Arc<dyn JobConnector> = Arc::<Self>::clone(&others);
+        process.set_connector(connector);
         others
     }
 
@@ -264,7 +264,7 @@ fn wait_for<T>(process: &Process, heard: &mpsc::Receiver<T>) -> Option<T> {
     found.flatten()
 }
 
-impl Abroad for OtherJobs {
+impl JobConnector for OtherJobs {
     fn listens_at(&self, port: u32) -> bool {
         open(&self.ports).contains_key(&port)
     }
@@ -288,7 +288,7 @@ impl Abroad for OtherJobs {
         self.is_sealed
     }
 
-    fn listen(&self, terms: Terms) -> Result<Box<dyn Listening>> {
+    fn listen(&self, terms: Terms) -> Result<Box<dyn ListeningEnd>> {
         let process = self.process.upgrade().ok_or_else(gone)?;
         // Who this is among them is known when all listen.
         let mut config = Config::new(0, u32::MAX, Key::from_bytes([0; Key::BYTES]));
@@ -301,7 +301,7 @@ impl Abroad for OtherJobs {
         };
         let opening = Opening::new(config).map_err(|error| refused(error.to_string()))?;
         let gate = self.gate.clone();
-        Ok(Box::new(Half {
+        Ok(Box::new(BridgeListener {
             opening,
             gate,
             process,
@@ -319,18 +319,18 @@ impl Abroad for OtherJobs {
 }
 
 /// One end of a bridge that is not open yet.
-struct Half {
+struct BridgeListener {
     opening: Opening,
     gate: Gate,
     process: Arc<Process>,
 }
 
-impl Listening for Half {
+impl ListeningEnd for BridgeListener {
     fn address(&self) -> String {
         self.opening.card().to_string()
     }
 
-    fn join(self: Box<Self>, members: Joining) -> Result<(usize, Vec<Peer>)> {
+    fn join(self: Box<Self>, members: BridgeMembers) -> Result<(usize, Vec<Peer>)> {
         let Self {
             mut opening,
             gate,

@@ -37,7 +37,7 @@ pub use spawn::{comm_spawn, comm_spawn_multiple};
 fn root_of(root: Root) -> u32 {
     match root {
         Root::Rank(rank) => rank as u32,
-        Root::Here | Root::Beside => 0,
+        Root::ThisRank | Root::ProcNull => 0,
     }
 }
 

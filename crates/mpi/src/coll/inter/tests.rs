@@ -93,8 +93,8 @@ impl Case {
     /// How a process takes part when that one is the root.
     fn root(who: Who, root: Who) -> Root {
         match () {
-            () if who == root => Root::Here,
-            () if who.side == root.side => Root::Beside,
+            () if who == root => Root::ThisRank,
+            () if who.side == root.side => Root::ProcNull,
             () => Root::Rank(root.rank),
         }
     }
@@ -185,7 +185,7 @@ fn gather_and_scatter_are_between_a_root_and_the_other_side() {
                 let (sides, role) = (case.sides(who), Case::root(who, root));
                 let own = &mut memory[case.index(who)];
                 match role {
-                    Root::Here => {
+                    Root::ThisRank => {
                         let blocks = own.even(count, others);
                         gather("MPI_Gather", &sides, None, Some(&blocks), role)
                     }
@@ -201,7 +201,7 @@ fn gather_and_scatter_are_between_a_root_and_the_other_side() {
                 let (sides, role) = (case.sides(who), Case::root(who, root));
                 let own = &mut memory[case.index(who)];
                 match role {
-                    Root::Here => {
+                    Root::ThisRank => {
                         let blocks = own.even(count, others);
                         scatter("MPI_Scatter", &sides, Some(&blocks), None, role)
                     }
@@ -397,7 +397,12 @@ fn a_root_that_is_no_remote_rank_is_refused() {
     };
     let class = bcast(&sides, None, Root::Rank(2)).unwrap_err().class();
     assert_eq!(class, ErrorClass::Root);
-    let class = bcast(&sides, None, Root::Here).unwrap_err().class();
+    let class = bcast(&sides, None, Root::ThisRank).unwrap_err().class();
     assert_eq!(class, ErrorClass::Buffer);
-    assert!(bcast(&sides, None, Root::Beside).unwrap().steps.is_empty());
+    assert!(
+        bcast(&sides, None, Root::ProcNull)
+            .unwrap()
+            .steps
+            .is_empty()
+    );
 }

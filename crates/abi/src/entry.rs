@@ -90,7 +90,7 @@ pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
             };
             let block = fault.block(state::rank_and_size(), call, &owner.name, name);
             if code == k::MPI_ERR_PROC_ABORTED {
-                state::bereaved();
+                state::ends_by_loss();
             }
             state::abort(code, &block)
         }

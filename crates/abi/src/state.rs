@@ -356,9 +356,9 @@ const VERDICT: Duration = Duration::from_secs(1);
 
 /// Another process is lost, without which this one cannot continue. The launcher usually knows the cause, reports it and ends this process,
 /// but the end of a connection to another host may be noticed earlier.
-pub fn bereaved() {
+pub fn ends_by_loss() {
     if let Some(runtime) = runtime() {
-        runtime.launcher.bereaved();
+        runtime.launcher.ends_by_loss();
         std::thread::sleep(VERDICT);
     }
 }

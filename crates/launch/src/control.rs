@@ -49,7 +49,7 @@ pub enum Told {
         text: String,
     },
     /// It cannot go on because another process is lost: an end that it reports next follows from that.
-    Bereaved,
+    EndsByLoss,
     /// It shares a communicator with processes of another world, which die with it.
     Connected,
     /// It no longer does.
@@ -261,7 +261,7 @@ impl Message {
             Self::Told(Told::Initialised) => b"initialised".to_vec(),
             Self::Told(Told::Finalised) => b"finalised".to_vec(),
             Self::Told(Told::Connected) => b"connected".to_vec(),
-            Self::Told(Told::Bereaved) => b"bereaved".to_vec(),
+            Self::Told(Told::EndsByLoss) => b"bereaved".to_vec(),
             Self::Told(Told::Independent) => b"independent".to_vec(),
             Self::Told(Told::Counters(places)) => {
                 format!("counters {}", places.encode()).into_bytes()
@@ -302,7 +302,7 @@ impl Message {
             "finalised" => Some(Self::Told(Told::Finalised)),
             "fence" => Some(Self::Fence),
             "connected" => Some(Self::Told(Told::Connected)),
-            "bereaved" => Some(Self::Told(Told::Bereaved)),
+            "bereaved" => Some(Self::Told(Told::EndsByLoss)),
             "independent" => Some(Self::Told(Told::Independent)),
             "handles-losses" => Some(Self::Told(Told::HandlesLosses)),
             "absent" => Some(Self::Told(Told::Absent)),
@@ -398,7 +398,7 @@ mod tests {
             Message::AskHosts { from: 0 },
             Message::AskHosts { from: 70_000 },
             Message::Told(Told::Connected),
-            Message::Told(Told::Bereaved),
+            Message::Told(Told::EndsByLoss),
             Message::Told(Told::Independent),
             Message::Told(Told::Counters(CounterPlaces::new(
                 7,

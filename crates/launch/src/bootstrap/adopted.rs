@@ -292,9 +292,9 @@ impl Adopted {
         self.control.tell_connected(connected);
     }
 
-    /// As [`Launcher::bereaved`](super::Launcher::bereaved).
-    pub fn tell_bereaved(&self) {
-        self.control.tell(Told::Bereaved);
+    /// As [`Launcher::ends_by_loss`](super::Launcher::ends_by_loss).
+    pub fn tell_end_by_loss(&self) {
+        self.control.tell(Told::EndsByLoss);
     }
 
     /// As [`Launcher::finalised`](super::Launcher::finalised).

@@ -319,8 +319,8 @@ impl Launcher for Builtin {
         true
     }
 
-    fn bereaved(&self) {
-        self.control.tell(Told::Bereaved);
+    fn ends_by_loss(&self) {
+        self.control.tell(Told::EndsByLoss);
     }
 
     fn abort(&self, code: i32, text: &str) {

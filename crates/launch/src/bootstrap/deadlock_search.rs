@@ -254,7 +254,7 @@ impl DeadlockSearch {
 
     /// Another rank is lost. Does not return if that follows from a reported deadlock, for which this process is about to
     /// be ended.
-    pub fn bereaved(&self) {
+    pub fn ends_by_loss(&self) {
         if let Some(member) = &self.0
             && member.has_verdict()
         {

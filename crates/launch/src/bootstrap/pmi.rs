@@ -293,10 +293,10 @@ impl Launcher for Pmi {
     }
 
     /// Nothing in this protocol says so.
-    fn bereaved(&self) {
-        self.deadlocks.bereaved();
+    fn ends_by_loss(&self) {
+        self.deadlocks.ends_by_loss();
         if let Some(adopted) = self.later.adopted() {
-            adopted.tell_bereaved();
+            adopted.tell_end_by_loss();
         }
     }
 

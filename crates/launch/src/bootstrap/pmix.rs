@@ -378,10 +378,10 @@ impl Launcher for Pmix {
     }
 
     /// Nothing in this interface says so.
-    fn bereaved(&self) {
-        self.deadlocks.bereaved();
+    fn ends_by_loss(&self) {
+        self.deadlocks.ends_by_loss();
         if let Some(adopted) = self.later.adopted() {
-            adopted.tell_bereaved();
+            adopted.tell_end_by_loss();
         }
     }
 

@@ -153,9 +153,9 @@ impl Launcher for Singleton {
         }
     }
 
-    fn bereaved(&self) {
+    fn ends_by_loss(&self) {
         if let Some(adopted) = self.adopted.get() {
-            adopted.tell_bereaved();
+            adopted.tell_end_by_loss();
         }
     }
 

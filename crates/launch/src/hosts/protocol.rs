@@ -306,7 +306,7 @@ impl Assigned {
                     Told::Abort { text, .. } => check_text(text),
                     Told::Initialised
                     | Told::Finalised
-                    | Told::Bereaved
+                    | Told::EndsByLoss
                     | Told::Connected
                     | Told::Independent
                     | Told::Counters(_)

@@ -28,7 +28,7 @@ struct Row {
     /// If it was started from within a program.
     world: Option<WorldRank>,
     /// It goes no further because another one is lost.
-    bereaved: bool,
+    ends_by_loss: bool,
     /// It has communicators with processes of other worlds.
     connected: bool,
     /// It has told of such a one: a process that was started from within a program has met those who have had it started.
@@ -48,7 +48,7 @@ impl Row {
         life: Life::Awaited,
         progress: Progress::Before,
         world: None,
-        bereaved: false,
+        ends_by_loss: false,
         connected: true,
         has_met: false,
         handles_losses: false,
@@ -146,8 +146,10 @@ impl RankTable {
     }
 
     /// Whether a failure of this rank follows from the loss of another one, which may not be known yet.
-    pub fn is_bereaved(&self, rank: u32) -> bool {
-        self.rows.get(rank as usize).is_some_and(|row| row.bereaved)
+    pub fn is_ended_by_loss(&self, rank: u32) -> bool {
+        self.rows
+            .get(rank as usize)
+            .is_some_and(|row| row.ends_by_loss)
     }
 
     /// Notes that all ranks have their hosts.
@@ -194,15 +196,15 @@ impl RankTable {
     pub fn tell(&mut self, rank: u32, told: Told) -> Option<Failure> {
         let Row {
             progress,
-            bereaved,
+            ends_by_loss,
             connected,
             has_met,
             handles_losses,
             ..
         } = &mut self.rows[rank as usize];
         match told {
-            Told::Bereaved => {
-                *bereaved = true;
+            Told::EndsByLoss => {
+                *ends_by_loss = true;
                 None
             }
             Told::Connected | Told::Independent => {

@@ -545,7 +545,7 @@ impl<'a> Job<'a> {
     /// it goes no further because another one is lost, that one is waited for a moment: ranks may hear of a death over
     /// their connections sooner than its parent does.
     fn fail(&mut self, rank: u32, failure: Failure) {
-        if self.ranks.is_bereaved(rank) && !self.ranks.is_given_up(rank) {
+        if self.ranks.is_ended_by_loss(rank) && !self.ranks.is_given_up(rank) {
             let until = Instant::now() + CAUSE;
             self.consequence.get_or_insert((until, rank, failure));
             return;

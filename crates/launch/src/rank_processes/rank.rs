@@ -223,7 +223,7 @@ impl Rank {
             Told::Connected => self.independent = false,
             Told::Independent => self.independent = true,
             Told::Abort { .. }
-            | Told::Bereaved
+            | Told::EndsByLoss
             | Told::Counters(_)
             | Told::HandlesLosses
             | Told::Absent => {}

@@ -11,9 +11,9 @@ use weft_secure::Key;
 use weft_sys::poll::PollFd;
 
 use super::join_listener::JoinListener;
+use super::listen_addresses;
 use super::message::{FromAgent, ToAgent};
-use super::way_in;
-use crate::mapping::{HostSlots, WayThere};
+use crate::mapping::{AgentCommand, HostSlots};
 pub use connection::AgentConnection;
 use connection::Turn;
 
@@ -94,7 +94,7 @@ impl Agents {
     ///
     /// # Errors
     /// If its command cannot be started.
-    pub fn start(&mut self, host: &HostSlots, way: &WayThere) -> io::Result<()> {
+    pub fn start(&mut self, host: &HostSlots, way: &AgentCommand) -> io::Result<()> {
         self.all.push(AgentConnection::start(host, way)?);
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Agents {
     /// # Errors
     /// If the kernel refuses, or this host has no network.
     pub fn listen_to_hosts(&mut self, token: Key, hosts: u32) -> io::Result<Vec<SocketAddr>> {
-        let way = way_in::listen(None, 0)?;
+        let way = listen_addresses::listen(None, 0)?;
         let (listener, addresses) =
             way.ok_or_else(|| io::Error::other("this host has no network that others reach"))?;
         self.listener = Some(JoinListener::over(listener, token, hosts as usize)?);
@@ -236,8 +236,8 @@ mod tests {
     use super::*;
 
     /// By this command.
-    fn way(command: &[&str]) -> WayThere {
-        WayThere {
+    fn way(command: &[&str]) -> AgentCommand {
+        AgentCommand {
             command: command.iter().map(Into::into).collect(),
             prefix: None,
         }

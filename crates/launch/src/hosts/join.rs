@@ -14,9 +14,9 @@ use super::agent::{self, AgentExit};
 use super::dial::dial;
 use super::handshake::LinkHandshake;
 use super::link::{Link, LinkError, Streams};
+use super::listen_addresses;
 use super::message::{Hello, MARK, RELEASE};
 use super::token;
-use super::way_in;
 use crate::adoption::AdoptedHost;
 use crate::bootstrap::name_of_this_host;
 use crate::options::{CommandLine, ProgramLine};
@@ -119,7 +119,7 @@ pub(crate) fn join_adopted(
     own: Option<Program>,
 ) -> io::Result<u8> {
     let key = adopted.others.key.clone();
-    let addresses = way_in::parse(head).unwrap_or_default();
+    let addresses = listen_addresses::parse(head).unwrap_or_default();
     guard::run(false, move |liveness, _| match dial(&key, &addresses) {
         Ok(link) => {
             let ranks = adopted.ranks.clone();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::{CommandLine, ProgramLine};
 use crate::allocation::{Found, SchedulerAllocation};
 use crate::mapping::{
-    self, Allocation, HostAddress, HostSlots, WayThere, distribute, is_here, ssh,
+    self, AgentCommand, Allocation, HostAddress, HostSlots, distribute, is_here, ssh,
 };
 
 /// Options of the command line about hosts.
@@ -113,7 +113,7 @@ impl HostRequest {
         line.allocation = match elsewhere || (self.command.is_some() && !self.hosts.is_empty()) {
             true => Allocation::Started {
                 hosts: self.hosts,
-                way: WayThere {
+                way: AgentCommand {
                     command: self.command.unwrap_or_else(ssh),
                     prefix: self.prefix,
                 },
@@ -190,7 +190,7 @@ impl HostRequest {
         let command = self.command.unwrap_or_else(|| allocation.command.clone());
         Allocation::Started {
             hosts: self.hosts,
-            way: WayThere {
+            way: AgentCommand {
                 command,
                 prefix: self.prefix,
             },

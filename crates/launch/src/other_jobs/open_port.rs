@@ -24,7 +24,7 @@ use super::place::Door;
 use crate::bootstrap::abstract_socket;
 use crate::hosts::dial::SILENCE;
 use crate::hosts::join_listener::JoinListener;
-use crate::hosts::way_in;
+use crate::hosts::listen_addresses;
 
 /// Callers that wait at a port at most; who comes then is turned away.
 const MOST_CALLERS: usize = 1024;
@@ -95,7 +95,8 @@ impl Drop for OpenPort {
 /// # Errors
 /// If the system refuses what the program wants.
 pub(super) fn open_door(wanted: Wanted) -> io::Result<Option<(JoinListener, Door)>> {
-    let Some((listener, addresses)) = way_in::listen(wanted.address, wanted.port.unwrap_or(0))?
+    let Some((listener, addresses)) =
+        listen_addresses::listen(wanted.address, wanted.port.unwrap_or(0))?
     else {
         return Ok(None);
     };

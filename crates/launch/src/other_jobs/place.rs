@@ -14,7 +14,7 @@ use weft_secure::Key;
 use weft_sys::process;
 
 use crate::bootstrap::name_of_this_host;
-use crate::hosts::way_in;
+use crate::hosts::listen_addresses;
 
 /// Longest name, without the zero behind it.
 pub(super) const LONGEST: usize = 255;
@@ -67,14 +67,15 @@ impl Door {
         let (key, addresses) = text.split_once('/')?;
         Some(Self {
             key: key.parse().ok()?,
-            addresses: way_in::parse(addresses)?,
+            addresses: listen_addresses::parse(addresses)?,
         })
     }
 
     /// With as many addresses as fit; `None` if none does.
     fn text(&self, room: usize) -> Option<String> {
         let key = self.key.to_text();
-        let addresses = way_in::text(&self.addresses, room.saturating_sub(key.len() + 1))?;
+        let addresses =
+            listen_addresses::text(&self.addresses, room.saturating_sub(key.len() + 1))?;
         Some(format!("{key}/{addresses}"))
     }
 }

@@ -18,7 +18,7 @@ use crate::bootstrap::deadlock_search::{self, DeadlockSearch, HostRanks};
 use crate::bootstrap::hosts::{HostMap, name_of_this_host};
 use crate::bootstrap::later::{self, Later, LaterRoom};
 use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
-use crate::hosts::way_in;
+use crate::hosts::listen_addresses;
 use crate::options::OnDeadlock;
 use crate::{plan, segment};
 
@@ -206,10 +206,10 @@ fn open_port(
     connection: &mut impl Store,
     rank: u32,
 ) -> Result<Option<TcpListener>, BootstrapError> {
-    let way = way_in::listen(None, 0).ok().flatten();
+    let way = listen_addresses::listen(None, 0).ok().flatten();
     let text = way
         .as_ref()
-        .and_then(|(_, addresses)| way_in::text(addresses, VALUE_LIMIT));
+        .and_then(|(_, addresses)| listen_addresses::text(addresses, VALUE_LIMIT));
     let text = text.unwrap_or_else(|| "-".into());
     connection.put(rank, calls::NAME, text.as_bytes())?;
     Ok(way.map(|(listener, _)| listener))

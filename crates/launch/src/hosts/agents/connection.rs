@@ -22,7 +22,7 @@ use crate::hosts::handshake::LinkHandshake;
 use crate::hosts::link::{Link, LinkError, Streams};
 use crate::hosts::message::{FromAgent, Hello, MARK, RELEASE, ToAgent};
 use crate::hosts::protocol::{self, Protocol};
-use crate::mapping::{HostSlots, WayThere};
+use crate::mapping::{AgentCommand, HostSlots};
 use crate::signals;
 
 /// Bytes that may come before the mark.
@@ -102,7 +102,7 @@ impl AgentConnection {
     ///
     /// # Errors
     /// If its command cannot be started.
-    pub fn start(host: &HostSlots, way: &WayThere) -> io::Result<Self> {
+    pub fn start(host: &HostSlots, way: &AgentCommand) -> io::Result<Self> {
         let Reached {
             input,
             output,

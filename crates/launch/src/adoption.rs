@@ -259,7 +259,7 @@ pub fn main(words: &[impl AsRef<OsStr>]) -> ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            crate::saying::tell(format_args!("weft adopt: {error}"));
+            crate::user_output::tell(format_args!("weft adopt: {error}"));
             ExitCode::FAILURE
         }
     }

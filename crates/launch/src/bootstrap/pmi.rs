@@ -306,7 +306,7 @@ impl Launcher for Pmi {
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
                 let rank = self.rank;
-                crate::saying::tell(format_args!(
+                crate::user_output::tell(format_args!(
                     "weft: rank {rank} called MPI_Abort with code {code}{said}{text}"
                 ));
             }

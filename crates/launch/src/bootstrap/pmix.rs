@@ -323,7 +323,7 @@ impl Launcher for Pmix {
         let end_job = move |lost: &str| {
             // Who has finalised has no say in it any more.
             if !*open(&over) {
-                crate::saying::tell(format_args!("weft: {lost}"));
+                crate::user_output::tell(format_args!("weft: {lost}"));
                 watch::let_words_leave();
                 let _ = client.abort(1, lost);
             }
@@ -393,7 +393,7 @@ impl Launcher for Pmix {
         );
         match self.later.adopted() {
             Some(adopted) => adopted.tell_abort(code, text),
-            None => crate::saying::tell(format_args!("weft: {line}")),
+            None => crate::user_output::tell(format_args!("weft: {line}")),
         }
         if self.watches {
             watch::let_words_leave();

@@ -164,7 +164,7 @@ impl Launcher for Singleton {
             Some(adopted) => adopted.tell_abort(code, text),
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
-                crate::saying::tell(format_args!(
+                crate::user_output::tell(format_args!(
                     "weft: the program called MPI_Abort with code {code}{said}{text}"
                 ));
             }

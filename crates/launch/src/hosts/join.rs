@@ -70,7 +70,7 @@ pub fn agent() -> ExitCode {
     match serve() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            crate::saying::tell(format_args!("weft agent: {error}"));
+            crate::user_output::tell(format_args!("weft agent: {error}"));
             ExitCode::from(1)
         }
     }
@@ -151,7 +151,7 @@ fn finish(
     let served = match met {
         Ok(link) => agent::run(link, liveness, brings, adopted),
         Err(error) => {
-            crate::saying::tell(format_args!("weft: {head}: {error}"));
+            crate::user_output::tell(format_args!("weft: {head}: {error}"));
             return 1;
         }
     };
@@ -160,19 +160,19 @@ fn finish(
         Ok(AgentExit::Ended(None)) => 1,
         Ok(AgentExit::Ended(Some(signal))) => {
             let name = signals::name(signal);
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: ended by signal {signal} ({name}); the ranks here were ended"
             ));
             u8::try_from(128 + signal).unwrap_or(1)
         }
         Ok(AgentExit::HeadLost(error)) => {
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: {head} is lost, and all ranks here were ended: {error}"
             ));
             1
         }
         Err(error) => {
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: the ranks of this host cannot be attended to: {error}"
             ));
             1
@@ -200,13 +200,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             .into_iter()
             .any(|word| word == "-h" || word == "--help")
     {
-        let code = crate::saying::answer(HELP);
+        let code = crate::user_output::answer(HELP);
         return ExitCode::from(if words.is_empty() { USAGE } else { code });
     }
     match read(words).and_then(join) {
         Ok(code) => ExitCode::from(code),
         Err((code, text)) => {
-            crate::saying::tell(format_args!("weft: {text}"));
+            crate::user_output::tell(format_args!("weft: {text}"));
             ExitCode::from(code)
         }
     }

@@ -90,7 +90,7 @@ pub fn run(
     let mut job = match Job::prepare(plan, launcher, adopted, frontend) {
         Ok(job) => job,
         Err(error) => {
-            crate::saying::tell(format_args!("weft: the job could not be prepared: {error}"));
+            crate::user_output::tell(format_args!("weft: the job could not be prepared: {error}"));
             return 1;
         }
     };

@@ -376,7 +376,7 @@ impl Store {
     /// The library says no more than that it was refused; the launcher says why, once.
     fn tell_refusal(&mut self, rank: u32) {
         if !std::mem::replace(&mut self.refusal_told, true) {
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: rank {rank} runs over another library of MPI, and has asked this launcher to start processes, or for ports and \
                  names: programs over Weft's library get that, others what a job needs to come together. Run it over Weft's \
                  library, or under the launcher of its own"

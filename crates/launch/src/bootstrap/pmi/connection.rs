@@ -111,7 +111,7 @@ impl Connection {
     /// and this rank with it. No effect after finalising.
     pub fn report_loss(&mut self, lost: &str) {
         if !self.over {
-            crate::saying::tell(format_args!("weft: {lost}"));
+            crate::user_output::tell(format_args!("weft: {lost}"));
             watch::let_words_leave();
             let _ = self.client.say(&abort_line(1));
         }

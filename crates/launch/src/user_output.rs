@@ -1,4 +1,4 @@
-//! Saying: output of this program to the user, which may fail: a disk is full, a file may not grow, a reader is gone.
+//! User output: output of this program to the user, which may fail: a disk is full, a file may not grow, a reader is gone.
 //! That ends no process, but a command that could not answer does not end successfully.
 
 use std::fmt::Display;

@@ -20,7 +20,7 @@ use weft_sys::signal;
 use super::local_line::LocalLine;
 use super::network_line::NetworkLine;
 use super::open;
-use super::place::Door;
+use super::port_address::Door;
 use crate::bootstrap::abstract_socket;
 use crate::hosts::dial::SILENCE;
 use crate::hosts::join_listener::JoinListener;

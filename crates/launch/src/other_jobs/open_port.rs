@@ -58,14 +58,14 @@ impl OpenPort {
     ) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let callers = Callers::default();
-        let keeper = Keeper {
+        let listener_thread = ListenerThread {
             local,
             door,
             end: Arc::clone(&end),
             callers: Arc::clone(&callers),
             process,
         };
-        signal::spawn_without_signals("weft-watch", move || keeper.run())?;
+        signal::spawn_without_signals("weft-watch", move || listener_thread.run())?;
         Ok(Self { callers, end })
     }
 
@@ -111,7 +111,7 @@ pub(super) fn open_door(wanted: Wanted) -> io::Result<Option<(JoinListener, Door
 }
 
 /// Lets callers in until the end.
-struct Keeper {
+struct ListenerThread {
     local: OwnedFd,
     door: Option<JoinListener>,
     end: Arc<EventFd>,
@@ -119,7 +119,7 @@ struct Keeper {
     process: Weak<Process>,
 }
 
-impl Keeper {
+impl ListenerThread {
     fn run(mut self) {
         loop {
             let door = self.door.as_ref();

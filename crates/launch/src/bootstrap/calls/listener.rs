@@ -74,7 +74,7 @@ impl CallListener {
     ) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let count = hosts.map.count() as usize;
-        let keeper = Keeper {
+        let listener_thread = ListenerThread {
             port: JoinListener::over(port, hosts.key.clone(), count)?,
             end: Arc::clone(&end),
             rank,
@@ -85,7 +85,8 @@ impl CallListener {
             watch: HostWatch::new(hosts.clone(), losses),
         };
         let (begun, watch_begun) = mpsc::channel();
-        let thread = signal::spawn_without_signals("weft-calls", move || keeper.run(begun))?;
+        let thread =
+            signal::spawn_without_signals("weft-calls", move || listener_thread.run(begun))?;
         // Who dies before rank 0 has heard of it is missed by nobody. It ends when the other end is dropped: dialling and its answer
         // have limits.
         let _: Result<(), _> = watch_begun.recv();
@@ -151,7 +152,7 @@ enum Awaited {
     Agent,
 }
 
-struct Keeper<S> {
+struct ListenerThread<S> {
     port: JoinListener,
     end: Arc<EventFd>,
     /// Of this process.
@@ -163,7 +164,7 @@ struct Keeper<S> {
     watch: HostWatch,
 }
 
-impl<S: Start> Keeper<S> {
+impl<S: Start> ListenerThread<S> {
     /// `begun` is dropped once the watch has begun.
     fn run(mut self, begun: mpsc::Sender<()>) {
         self.watch.begin(self.rank);

@@ -352,14 +352,14 @@ pub fn finalise() {
 }
 
 /// How long a process that cannot continue without another one waits for its launcher to end it.
-const VERDICT: Duration = Duration::from_secs(1);
+const TIME_FOR_OUTCOME: Duration = Duration::from_secs(1);
 
 /// Another process is lost, without which this one cannot continue. The launcher usually knows the cause, reports it and ends this process,
 /// but the end of a connection to another host may be noticed earlier.
 pub fn ends_by_loss() {
     if let Some(runtime) = runtime() {
         runtime.launcher.ends_by_loss();
-        std::thread::sleep(VERDICT);
+        std::thread::sleep(TIME_FOR_OUTCOME);
     }
 }
 

@@ -134,7 +134,7 @@ pub use polling_receive::Received;
 pub(crate) use probe::{Probe, outcome_of};
 pub(crate) use progress::WaitFor;
 pub use protocol::SendMode;
-pub(crate) use recovery::{Contribution, Decided, Decision, Purpose, Verdict};
+pub(crate) use recovery::{AgreementOutcome, Contribution, Decided, Decision, Purpose};
 pub use request_id::RequestId;
 pub(crate) use shared::{Guard, Shared};
 pub(crate) use side_by_side::Engines;

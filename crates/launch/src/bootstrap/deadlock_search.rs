@@ -69,7 +69,7 @@ const TRIES: u32 = 200;
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// What the ranks of a host are told before they are ended.
-const VERDICT: &[u8] = b"v";
+const OUTCOME: &[u8] = b"v";
 /// How long what is said to another host may take to leave.
 const HOST_LEAVE: Duration = Duration::from_secs(1);
 /// After so long a host that does not answer is gone: its kernel is asked every sixth of it, and nobody waits for the answer.
@@ -119,7 +119,7 @@ struct Member {
     place: OnceLock<Box<Place>>,
     end_job: OnceLock<Box<EndJob>>,
     /// It was found that no rank can go on, and the job is about to end.
-    verdict: OnceLock<()>,
+    outcome: OnceLock<()>,
     state: Mutex<State>,
 }
 
@@ -166,7 +166,7 @@ impl DeadlockSearch {
             watch: OnceLock::new(),
             place: OnceLock::new(),
             end_job: OnceLock::new(),
-            verdict: OnceLock::new(),
+            outcome: OnceLock::new(),
             state: Mutex::default(),
         })))
     }
@@ -256,7 +256,7 @@ impl DeadlockSearch {
     /// be ended.
     pub fn ends_by_loss(&self) {
         if let Some(member) = &self.0
-            && member.has_verdict()
+            && member.has_outcome()
         {
             let _ = poll::wait(&mut [], Some(ENDS));
         }
@@ -370,8 +370,8 @@ impl Member {
     }
 
     /// Whether the job is about to end because no rank can go on.
-    fn has_verdict(&self) -> bool {
-        if self.verdict.get().is_some() {
+    fn has_outcome(&self) -> bool {
+        if self.outcome.get().is_some() {
             return true;
         }
         let state = self.state();

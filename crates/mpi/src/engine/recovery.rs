@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::group::Group;
 
 pub(super) use agreement::Agreements;
-pub(crate) use decision::{Contribution, Decided, Decision, Purpose, Verdict};
+pub(crate) use decision::{AgreementOutcome, Contribution, Decided, Decision, Purpose};
 pub(super) use message::RecoveryMessage;
 use message::{Body, RecoveryHead, ranges_of};
 

@@ -16,7 +16,7 @@ use weft_sys::{passing, process, signal};
 
 use super::agent::Agent;
 use super::head::Head;
-use super::{Member, VARIABLE, VERDICT};
+use super::{Member, OUTCOME, VARIABLE};
 use crate::bootstrap::key_listener::KeyListener;
 use crate::control::{LONGEST, Message, WaitsInPieces};
 use crate::hosts::link::Link;
@@ -216,7 +216,7 @@ impl Searcher {
         let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
         drop(entries);
         if let Some(agent) = self.role.hear_hosts(&ready[hosts_at..]) {
-            note_verdict(&self.member, &self.connections);
+            note_outcome(&self.member, &self.connections);
             agent.stop();
         }
         if ready[0] {
@@ -276,7 +276,7 @@ impl Searcher {
         let (text, code) = deadlock::told_by_ranks(found, left, None);
         if head.is_on_several_hosts() {
             // Hosts do not end at the same moment: nobody is to complain of the end of another one.
-            note_verdict(&self.member, &self.connections);
+            note_outcome(&self.member, &self.connections);
             head.stop_others();
         }
         say(&text);
@@ -290,11 +290,11 @@ impl Searcher {
 
 /// The ranks of this host are about to be ended: who finds another one lost does not complain, should it go on once more before that, as
 /// some launchers let it.
-fn note_verdict(member: &Member, connections: &[RankConnection]) {
-    let _ = member.verdict.set(());
+fn note_outcome(member: &Member, connections: &[RankConnection]) {
+    let _ = member.outcome.set(());
     for connection in connections {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _ = send(&connection.socket, VERDICT, flags);
+        let _ = send(&connection.socket, OUTCOME, flags);
     }
 }
 

@@ -46,7 +46,7 @@ pub enum Scope {
     None,
 }
 
-/// The name of the call that begins at this address, or goes on there when its short way is not possible.
+/// The name of the call that begins at this address, or goes on there when its short path is not possible.
 pub fn name_at(start: usize) -> Option<&'static str> {
     let entries = CALLS.iter().map(|call| (call.name, call.whole));
     let mut all = entries.chain(CONTINUED);

@@ -29,7 +29,7 @@ pub fn file(tables: &Tables, calls: &Calls) -> String {
                     let name = function.name_of(form);
                     let _ = writeln!(
                         continued,
-                        "(\"{name}\", Code(super::{group}::whole_{name} as *const ())),"
+                        "(\"{name}\", Code(super::{group}::full_{name} as *const ())),"
                     );
                     continuations += 1;
                 }
@@ -40,7 +40,7 @@ pub fn file(tables: &Tables, calls: &Calls) -> String {
         "//! {NOTICE}\n//!\n//! Calls that a profile is made of, and what their arguments are.\n\n\
          use crate::profile::call::{{Call, Code, Kind, Place}};\n\n\
          /// All of them.\npub static CALLS: [Call; {count}] = [\n{rows}];\n\n\
-         /// The calls that try a short way first, and where they go on: in a stack that function stands in the place of the entry point.\n\
+         /// The calls that try a short path first, and where they go on: in a stack that function stands in the place of the entry point.\n\
          pub static CONTINUED: [(&str, Code); {continuations}] = [\n{continued}];\n"
     )
 }

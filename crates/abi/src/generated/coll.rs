@@ -477,9 +477,9 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
 }
 alias!(MPI_Alltoallw_c => PMPI_Alltoallw_c);
 
-/// `MPI_Barrier`, once the short way was not possible.
+/// `MPI_Barrier`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Barrier(comm: c::Comm) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Barrier(comm: c::Comm) -> c_int {
     entry::run("MPI_Barrier", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -498,7 +498,7 @@ pub unsafe extern "C" fn PMPI_Barrier(comm: c::Comm) -> c_int {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Barrier(comm) }
+    unsafe { full_MPI_Barrier(comm) }
 }
 alias!(MPI_Barrier => PMPI_Barrier);
 

@@ -372,9 +372,9 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
 }
 alias!(MPI_Imrecv_c => PMPI_Imrecv_c);
 
-/// `MPI_Iprobe`, once the short way was not possible.
+/// `MPI_Iprobe`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Iprobe(
+pub(super) unsafe extern "C" fn full_MPI_Iprobe(
     source: c_int,
     tag: c_int,
     comm: c::Comm,
@@ -411,13 +411,13 @@ pub unsafe extern "C" fn PMPI_Iprobe(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Iprobe(source, tag, comm, flag, status) }
+    unsafe { full_MPI_Iprobe(source, tag, comm, flag, status) }
 }
 alias!(MPI_Iprobe => PMPI_Iprobe);
 
-/// `MPI_Irecv`, once the short way was not possible.
+/// `MPI_Irecv`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Irecv(
+pub(super) unsafe extern "C" fn full_MPI_Irecv(
     buf: *mut c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -476,13 +476,13 @@ pub unsafe extern "C" fn PMPI_Irecv(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Irecv(buf, count, datatype, source, tag, comm, request) }
+    unsafe { full_MPI_Irecv(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv => PMPI_Irecv);
 
-/// `MPI_Irecv_c`, once the short way was not possible.
+/// `MPI_Irecv_c`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Irecv_c(
+pub(super) unsafe extern "C" fn full_MPI_Irecv_c(
     buf: *mut c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -541,7 +541,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Irecv_c(buf, count, datatype, source, tag, comm, request) }
+    unsafe { full_MPI_Irecv_c(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv_c => PMPI_Irecv_c);
 
@@ -631,9 +631,9 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
 }
 alias!(MPI_Irsend_c => PMPI_Irsend_c);
 
-/// `MPI_Isend`, once the short way was not possible.
+/// `MPI_Isend`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Isend(
+pub(super) unsafe extern "C" fn full_MPI_Isend(
     buf: *const c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -694,13 +694,13 @@ pub unsafe extern "C" fn PMPI_Isend(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Isend(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { full_MPI_Isend(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend => PMPI_Isend);
 
-/// `MPI_Isend_c`, once the short way was not possible.
+/// `MPI_Isend_c`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Isend_c(
+pub(super) unsafe extern "C" fn full_MPI_Isend_c(
     buf: *const c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -761,7 +761,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Isend_c(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { full_MPI_Isend_c(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend_c => PMPI_Isend_c);
 
@@ -1192,9 +1192,9 @@ pub unsafe extern "C" fn PMPI_Probe(
 }
 alias!(MPI_Probe => PMPI_Probe);
 
-/// `MPI_Recv`, once the short way was not possible.
+/// `MPI_Recv`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Recv(
+pub(super) unsafe extern "C" fn full_MPI_Recv(
     buf: *mut c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -1250,13 +1250,13 @@ pub unsafe extern "C" fn PMPI_Recv(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Recv(buf, count, datatype, source, tag, comm, status) }
+    unsafe { full_MPI_Recv(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv => PMPI_Recv);
 
-/// `MPI_Recv_c`, once the short way was not possible.
+/// `MPI_Recv_c`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Recv_c(
+pub(super) unsafe extern "C" fn full_MPI_Recv_c(
     buf: *mut c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -1312,7 +1312,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Recv_c(buf, count, datatype, source, tag, comm, status) }
+    unsafe { full_MPI_Recv_c(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv_c => PMPI_Recv_c);
 
@@ -1570,9 +1570,9 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
 }
 alias!(MPI_Rsend_init_c => PMPI_Rsend_init_c);
 
-/// `MPI_Send`, once the short way was not possible.
+/// `MPI_Send`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Send(
+pub(super) unsafe extern "C" fn full_MPI_Send(
     buf: *const c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -1626,13 +1626,13 @@ pub unsafe extern "C" fn PMPI_Send(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Send(buf, count, datatype, dest, tag, comm) }
+    unsafe { full_MPI_Send(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send => PMPI_Send);
 
-/// `MPI_Send_c`, once the short way was not possible.
+/// `MPI_Send_c`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Send_c(
+pub(super) unsafe extern "C" fn full_MPI_Send_c(
     buf: *const c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -1686,7 +1686,7 @@ pub unsafe extern "C" fn PMPI_Send_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Send_c(buf, count, datatype, dest, tag, comm) }
+    unsafe { full_MPI_Send_c(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send_c => PMPI_Send_c);
 

@@ -6936,86 +6936,71 @@ pub static CALLS: [Call; 586] = [
     },
 ];
 
-/// The calls that try a short way first, and where they go on: in a stack that function stands in the place of the entry point.
+/// The calls that try a short path first, and where they go on: in a stack that function stands in the place of the entry point.
 pub static CONTINUED: [(&str, Code); 26] = [
     (
         "MPI_Barrier",
-        Code(super::coll::whole_MPI_Barrier as *const ()),
+        Code(super::coll::full_MPI_Barrier as *const ()),
     ),
-    (
-        "MPI_Iprobe",
-        Code(super::p2p::whole_MPI_Iprobe as *const ()),
-    ),
-    ("MPI_Irecv", Code(super::p2p::whole_MPI_Irecv as *const ())),
+    ("MPI_Iprobe", Code(super::p2p::full_MPI_Iprobe as *const ())),
+    ("MPI_Irecv", Code(super::p2p::full_MPI_Irecv as *const ())),
     (
         "MPI_Irecv_c",
-        Code(super::p2p::whole_MPI_Irecv_c as *const ()),
+        Code(super::p2p::full_MPI_Irecv_c as *const ()),
     ),
-    ("MPI_Isend", Code(super::p2p::whole_MPI_Isend as *const ())),
+    ("MPI_Isend", Code(super::p2p::full_MPI_Isend as *const ())),
     (
         "MPI_Isend_c",
-        Code(super::p2p::whole_MPI_Isend_c as *const ()),
+        Code(super::p2p::full_MPI_Isend_c as *const ()),
     ),
-    ("MPI_Recv", Code(super::p2p::whole_MPI_Recv as *const ())),
-    (
-        "MPI_Recv_c",
-        Code(super::p2p::whole_MPI_Recv_c as *const ()),
-    ),
-    ("MPI_Send", Code(super::p2p::whole_MPI_Send as *const ())),
-    (
-        "MPI_Send_c",
-        Code(super::p2p::whole_MPI_Send_c as *const ()),
-    ),
-    (
-        "MPI_Test",
-        Code(super::request::whole_MPI_Test as *const ()),
-    ),
-    (
-        "MPI_Wait",
-        Code(super::request::whole_MPI_Wait as *const ()),
-    ),
+    ("MPI_Recv", Code(super::p2p::full_MPI_Recv as *const ())),
+    ("MPI_Recv_c", Code(super::p2p::full_MPI_Recv_c as *const ())),
+    ("MPI_Send", Code(super::p2p::full_MPI_Send as *const ())),
+    ("MPI_Send_c", Code(super::p2p::full_MPI_Send_c as *const ())),
+    ("MPI_Test", Code(super::request::full_MPI_Test as *const ())),
+    ("MPI_Wait", Code(super::request::full_MPI_Wait as *const ())),
     (
         "MPI_Waitall",
-        Code(super::request::whole_MPI_Waitall as *const ()),
+        Code(super::request::full_MPI_Waitall as *const ()),
     ),
     (
         "MPI_Accumulate",
-        Code(super::rma::whole_MPI_Accumulate as *const ()),
+        Code(super::rma::full_MPI_Accumulate as *const ()),
     ),
     (
         "MPI_Accumulate_c",
-        Code(super::rma::whole_MPI_Accumulate_c as *const ()),
+        Code(super::rma::full_MPI_Accumulate_c as *const ()),
     ),
     (
         "MPI_Compare_and_swap",
-        Code(super::rma::whole_MPI_Compare_and_swap as *const ()),
+        Code(super::rma::full_MPI_Compare_and_swap as *const ()),
     ),
     (
         "MPI_Fetch_and_op",
-        Code(super::rma::whole_MPI_Fetch_and_op as *const ()),
+        Code(super::rma::full_MPI_Fetch_and_op as *const ()),
     ),
-    ("MPI_Get", Code(super::rma::whole_MPI_Get as *const ())),
-    ("MPI_Get_c", Code(super::rma::whole_MPI_Get_c as *const ())),
-    ("MPI_Put", Code(super::rma::whole_MPI_Put as *const ())),
-    ("MPI_Put_c", Code(super::rma::whole_MPI_Put_c as *const ())),
+    ("MPI_Get", Code(super::rma::full_MPI_Get as *const ())),
+    ("MPI_Get_c", Code(super::rma::full_MPI_Get_c as *const ())),
+    ("MPI_Put", Code(super::rma::full_MPI_Put as *const ())),
+    ("MPI_Put_c", Code(super::rma::full_MPI_Put_c as *const ())),
     (
         "MPI_Win_flush",
-        Code(super::rma::whole_MPI_Win_flush as *const ()),
+        Code(super::rma::full_MPI_Win_flush as *const ()),
     ),
     (
         "MPI_Win_lock",
-        Code(super::rma::whole_MPI_Win_lock as *const ()),
+        Code(super::rma::full_MPI_Win_lock as *const ()),
     ),
     (
         "MPI_Win_lock_all",
-        Code(super::rma::whole_MPI_Win_lock_all as *const ()),
+        Code(super::rma::full_MPI_Win_lock_all as *const ()),
     ),
     (
         "MPI_Win_unlock",
-        Code(super::rma::whole_MPI_Win_unlock as *const ()),
+        Code(super::rma::full_MPI_Win_unlock as *const ()),
     ),
     (
         "MPI_Win_unlock_all",
-        Code(super::rma::whole_MPI_Win_unlock_all as *const ()),
+        Code(super::rma::full_MPI_Win_unlock_all as *const ()),
     ),
 ];

@@ -470,9 +470,9 @@ pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut c::Status, tag: c_int)
 }
 alias!(MPI_Status_set_tag => PMPI_Status_set_tag);
 
-/// `MPI_Test`, once the short way was not possible.
+/// `MPI_Test`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Test(
+pub(super) unsafe extern "C" fn full_MPI_Test(
     request: *mut c::Request,
     flag: *mut c_int,
     status: *mut c::Status,
@@ -508,7 +508,7 @@ pub unsafe extern "C" fn PMPI_Test(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Test(request, flag, status) }
+    unsafe { full_MPI_Test(request, flag, status) }
 }
 alias!(MPI_Test => PMPI_Test);
 
@@ -626,9 +626,9 @@ pub unsafe extern "C" fn PMPI_Testsome(
 }
 alias!(MPI_Testsome => PMPI_Testsome);
 
-/// `MPI_Wait`, once the short way was not possible.
+/// `MPI_Wait`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Wait(
+pub(super) unsafe extern "C" fn full_MPI_Wait(
     request: *mut c::Request,
     status: *mut c::Status,
 ) -> c_int {
@@ -662,13 +662,13 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Sta
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Wait(request, status) }
+    unsafe { full_MPI_Wait(request, status) }
 }
 alias!(MPI_Wait => PMPI_Wait);
 
-/// `MPI_Waitall`, once the short way was not possible.
+/// `MPI_Waitall`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Waitall(
+pub(super) unsafe extern "C" fn full_MPI_Waitall(
     count: c_int,
     array_of_requests: *mut c::Request,
     array_of_statuses: *mut c::Status,
@@ -705,7 +705,7 @@ pub unsafe extern "C" fn PMPI_Waitall(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Waitall(count, array_of_requests, array_of_statuses) }
+    unsafe { full_MPI_Waitall(count, array_of_requests, array_of_statuses) }
 }
 alias!(MPI_Waitall => PMPI_Waitall);
 

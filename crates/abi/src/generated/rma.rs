@@ -13,9 +13,9 @@ use crate::args::{
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
-/// `MPI_Accumulate`, once the short way was not possible.
+/// `MPI_Accumulate`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Accumulate(
+pub(super) unsafe extern "C" fn full_MPI_Accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: c::Datatype,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Accumulate(
+        full_MPI_Accumulate(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -100,9 +100,9 @@ pub unsafe extern "C" fn PMPI_Accumulate(
 }
 alias!(MPI_Accumulate => PMPI_Accumulate);
 
-/// `MPI_Accumulate_c`, once the short way was not possible.
+/// `MPI_Accumulate_c`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Accumulate_c(
+pub(super) unsafe extern "C" fn full_MPI_Accumulate_c(
     origin_addr: *const c_void,
     origin_count: c::Count,
     origin_datatype: c::Datatype,
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Accumulate_c(
+        full_MPI_Accumulate_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -187,9 +187,9 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
 }
 alias!(MPI_Accumulate_c => PMPI_Accumulate_c);
 
-/// `MPI_Compare_and_swap`, once the short way was not possible.
+/// `MPI_Compare_and_swap`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Compare_and_swap(
+pub(super) unsafe extern "C" fn full_MPI_Compare_and_swap(
     origin_addr: *const c_void,
     compare_addr: *const c_void,
     result_addr: *mut c_void,
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Compare_and_swap(
+        full_MPI_Compare_and_swap(
             origin_addr,
             compare_addr,
             result_addr,
@@ -256,9 +256,9 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
 }
 alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
 
-/// `MPI_Fetch_and_op`, once the short way was not possible.
+/// `MPI_Fetch_and_op`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Fetch_and_op(
+pub(super) unsafe extern "C" fn full_MPI_Fetch_and_op(
     origin_addr: *const c_void,
     result_addr: *mut c_void,
     datatype: c::Datatype,
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Fetch_and_op(
+        full_MPI_Fetch_and_op(
             origin_addr,
             result_addr,
             datatype,
@@ -326,9 +326,9 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
 }
 alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
 
-/// `MPI_Get`, once the short way was not possible.
+/// `MPI_Get`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Get(
+pub(super) unsafe extern "C" fn full_MPI_Get(
     origin_addr: *mut c_void,
     origin_count: c_int,
     origin_datatype: c::Datatype,
@@ -404,7 +404,7 @@ pub unsafe extern "C" fn PMPI_Get(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Get(
+        full_MPI_Get(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -418,9 +418,9 @@ pub unsafe extern "C" fn PMPI_Get(
 }
 alias!(MPI_Get => PMPI_Get);
 
-/// `MPI_Get_c`, once the short way was not possible.
+/// `MPI_Get_c`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Get_c(
+pub(super) unsafe extern "C" fn full_MPI_Get_c(
     origin_addr: *mut c_void,
     origin_count: c::Count,
     origin_datatype: c::Datatype,
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Get_c(
+        full_MPI_Get_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -606,9 +606,9 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
 }
 alias!(MPI_Get_accumulate_c => PMPI_Get_accumulate_c);
 
-/// `MPI_Put`, once the short way was not possible.
+/// `MPI_Put`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Put(
+pub(super) unsafe extern "C" fn full_MPI_Put(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: c::Datatype,
@@ -688,7 +688,7 @@ pub unsafe extern "C" fn PMPI_Put(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Put(
+        full_MPI_Put(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -702,9 +702,9 @@ pub unsafe extern "C" fn PMPI_Put(
 }
 alias!(MPI_Put => PMPI_Put);
 
-/// `MPI_Put_c`, once the short way was not possible.
+/// `MPI_Put_c`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Put_c(
+pub(super) unsafe extern "C" fn full_MPI_Put_c(
     origin_addr: *const c_void,
     origin_count: c::Count,
     origin_datatype: c::Datatype,
@@ -784,7 +784,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Put_c(
+        full_MPI_Put_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -1420,9 +1420,9 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c::Win) -> c_int {
 }
 alias!(MPI_Win_fence => PMPI_Win_fence);
 
-/// `MPI_Win_flush`, once the short way was not possible.
+/// `MPI_Win_flush`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_flush", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1440,7 +1440,7 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_flush(rank, win) }
+    unsafe { full_MPI_Win_flush(rank, win) }
 }
 alias!(MPI_Win_flush => PMPI_Win_flush);
 
@@ -1548,9 +1548,9 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
 
-/// `MPI_Win_lock`, once the short way was not possible.
+/// `MPI_Win_lock`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_lock(
+pub(super) unsafe extern "C" fn full_MPI_Win_lock(
     lock_type: c_int,
     rank: c_int,
     assert: c_int,
@@ -1578,13 +1578,13 @@ pub unsafe extern "C" fn PMPI_Win_lock(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_lock(lock_type, rank, assert, win) }
+    unsafe { full_MPI_Win_lock(lock_type, rank, assert, win) }
 }
 alias!(MPI_Win_lock => PMPI_Win_lock);
 
-/// `MPI_Win_lock_all`, once the short way was not possible.
+/// `MPI_Win_lock_all`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_lock_all", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1602,7 +1602,7 @@ pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int 
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_lock_all(assert, win) }
+    unsafe { full_MPI_Win_lock_all(assert, win) }
 }
 alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 
@@ -1731,9 +1731,9 @@ pub unsafe extern "C" fn PMPI_Win_test(win: c::Win, flag: *mut c_int) -> c_int {
 }
 alias!(MPI_Win_test => PMPI_Win_test);
 
-/// `MPI_Win_unlock`, once the short way was not possible.
+/// `MPI_Win_unlock`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_unlock", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1751,13 +1751,13 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_unlock(rank, win) }
+    unsafe { full_MPI_Win_unlock(rank, win) }
 }
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
-/// `MPI_Win_unlock_all`, once the short way was not possible.
+/// `MPI_Win_unlock_all`, once the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_unlock_all(win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_unlock_all(win: c::Win) -> c_int {
     entry::run("MPI_Win_unlock_all", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1775,7 +1775,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c::Win) -> c_int {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_unlock_all(win) }
+    unsafe { full_MPI_Win_unlock_all(win) }
 }
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 

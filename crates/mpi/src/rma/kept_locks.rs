@@ -38,7 +38,7 @@ impl KeptLocks {
         self.any(|window| {
             let mut kept = window.epoch.held();
             kept.any(|rank| {
-                let lock = window.lock_at_hand(rank);
+                let lock = window.attached_lock(rank);
                 lock.is_some_and(|lock| lock.is_waited_for())
             })
         })

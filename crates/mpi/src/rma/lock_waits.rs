@@ -27,10 +27,10 @@ impl Window {
         }
         let lock = self.shared_lock(rank)?;
         if kind == LockKind::Exclusive {
-            if self.be_alone_at_once(lock) {
+            if self.lock_exclusive_at_once(lock) {
                 return Ok(());
             }
-            return self.await_alone(lock);
+            return self.await_exclusive(lock);
         }
         match lock.enter_by_flag(self.flag_at) {
             Entered::Inside => return Ok(()),
@@ -42,9 +42,9 @@ impl Window {
             return Ok(());
         }
         if has_others || self.comm.process().kept_locks.is_any() {
-            return self.await_further(rank, lock);
+            return self.await_shared_further(rank, lock);
         }
-        self.await_share(lock)?;
+        self.await_shared(lock)?;
         self.count_reader(rank, lock);
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Window {
 
     /// Stands in line to share a lock.
     #[cold]
-    fn await_share(&self, lock: SharedLock<'_>) -> Result<()> {
+    fn await_shared(&self, lock: SharedLock<'_>) -> Result<()> {
         let number = lock.draw();
         self.await_lock(lock, |engine| {
             let shares = lock.share(number);
@@ -118,7 +118,7 @@ impl Window {
     /// Waits until it may share a lock, not in line: past those who wait to be alone, if that is due; it always is while somebody waits for a
     /// lock that this rank keeps.
     #[cold]
-    fn await_further(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
+    fn await_shared_further(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
         let mut listed = false;
         let outcome = self.await_lock(lock, |_| {
             let time = match self.comm.process().kept_locks.is_waited_for() {
@@ -141,7 +141,7 @@ impl Window {
     /// Stands in line to be alone, and waits for those who share the lock by their flags: its bit is set before it turns those off, and the
     /// fence of that stands before its look at them, so that whoever takes its flag back finds the bit.
     #[cold]
-    fn await_alone(&self, lock: SharedLock<'_>) -> Result<()> {
+    fn await_exclusive(&self, lock: SharedLock<'_>) -> Result<()> {
         let clock = self.control(0)?;
         let mut writer = lock.stand_in_line();
         self.await_lock(lock, |engine| {

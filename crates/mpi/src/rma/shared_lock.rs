@@ -143,7 +143,7 @@ impl<'a> SharedLock<'a> {
     }
 
     /// Who has taken it, to be alone, without having been in line, makes readers take tickets. Whether nobody shares it by a flag; else the
-    /// caller [gives it back](Self::give_up_to_be_alone).
+    /// caller [gives it back](Self::give_up_for_exclusive).
     #[inline]
     pub(super) fn turn_flags_off(&self) -> bool {
         match self.bias() {
@@ -158,7 +158,7 @@ impl<'a> SharedLock<'a> {
     /// Who has taken it, to be alone, gives it back without having been: some may share it by their flags. Flags are on again, for
     /// who takes it next finds readers by turning them off.
     #[cold]
-    pub(super) fn give_up_to_be_alone(&self) {
+    pub(super) fn give_up_for_exclusive(&self) {
         self.turn_flags_on();
         self.leave(LockKind::Exclusive);
     }
@@ -351,7 +351,7 @@ mod tests {
             assert!(lock.leave_by_flag(flag_at(3, rank)) && look(lock, &mut writer, &clock));
             assert_eq!(lock.share_further(0, &mut listed), None);
             lock.unlist();
-            lock.give_up_to_be_alone();
+            lock.give_up_for_exclusive();
         }
         assert_eq!(times, [1, 2, 3]);
     }
@@ -365,7 +365,7 @@ mod tests {
         for _ in 0..2 {
             assert!(lock.try_take(Exclusive));
             assert!(!lock.turn_flags_off(), "a reader is inside");
-            lock.give_up_to_be_alone();
+            lock.give_up_for_exclusive();
         }
         assert!(lock.leave_by_flag(flag));
         assert!(lock.try_take(Exclusive) && lock.turn_flags_off());

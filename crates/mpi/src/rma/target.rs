@@ -199,7 +199,7 @@ impl Target {
 
     /// Its lock words, if this rank has attached them.
     #[inline(always)]
-    pub(super) fn control_at_hand(&self) -> Option<&SharedMemory> {
+    pub(super) fn attached_control(&self) -> Option<&SharedMemory> {
         self.control.get()
     }
 

@@ -8,7 +8,7 @@ use super::operation::OperationId;
 use super::{LockKind, OneSided, Outgoing, WindowMemory, WindowState};
 use crate::datatype::StridedBlock;
 use crate::error::Error;
-use crate::exposed::{Exposed, lost_in_time};
+use crate::exposed::{Exposed, lost_after_sleeps};
 use crate::op::{Combine, Predefined};
 
 /// What a message leads to.
@@ -275,7 +275,7 @@ impl WindowMemory {
             _ => vec![0; bytes].into_boxed_slice(),
         };
         // The engine is held, and cannot look who is lost.
-        let is_lost = lost_in_time();
+        let is_lost = lost_after_sleeps();
         let done = match head.verb {
             Verb::Put => exposed.put(base, &blocks, data),
             Verb::Get => exposed.get(base, &blocks, &mut old),

@@ -238,7 +238,7 @@ impl Engine {
             let known = self.fabric.incarnation(peer);
             if incarnation > known {
                 // It came after the one that is known here.
-                self.core.lost.foretell(peer, incarnation, from);
+                self.core.lost.note_unknown_lost(peer, incarnation, from);
             } else if incarnation == known {
                 self.lose(peer, &found_by(from));
             }
@@ -246,9 +246,9 @@ impl Engine {
     }
 
     /// Another process has the number of a peer: it may have been found lost by others before this rank knew of it.
-    pub(super) fn hear_foretold(&mut self, peer: Peer) {
+    pub(super) fn hear_of_unknown_lost(&mut self, peer: Peer) {
         let now = self.fabric.incarnation(peer);
-        if let Some(from) = self.core.lost.take_foretold(peer, now) {
+        if let Some(from) = self.core.lost.take_unknown_lost(peer, now) {
             self.lose(peer, &found_by(from));
         }
     }

@@ -885,7 +885,7 @@ pub unsafe extern "C" fn PMPI_File_read(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -911,7 +911,7 @@ pub unsafe extern "C" fn PMPI_File_read_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -937,7 +937,7 @@ pub unsafe extern "C" fn PMPI_File_read_all(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -963,7 +963,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1024,7 +1024,11 @@ pub unsafe extern "C" fn PMPI_File_read_all_end(
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
             standard::function(place::MPI_FILE_READ_ALL_END);
-        let code = call(handle::File::decode(fh), buf, status_there.place(status));
+        let code = call(
+            handle::File::decode(fh),
+            buf,
+            status_there.out_pointer(status),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -1057,7 +1061,7 @@ pub unsafe extern "C" fn PMPI_File_read_at(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1091,7 +1095,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1125,7 +1129,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1159,7 +1163,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1224,7 +1228,11 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_end(
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
             standard::function(place::MPI_FILE_READ_AT_ALL_END);
-        let code = call(handle::File::decode(fh), buf, status_there.place(status));
+        let code = call(
+            handle::File::decode(fh),
+            buf,
+            status_there.out_pointer(status),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -1249,7 +1257,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1275,7 +1283,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1336,7 +1344,11 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_end(
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
             standard::function(place::MPI_FILE_READ_ORDERED_END);
-        let code = call(handle::File::decode(fh), buf, status_there.place(status));
+        let code = call(
+            handle::File::decode(fh),
+            buf,
+            status_there.out_pointer(status),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -1361,7 +1373,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1387,7 +1399,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1525,7 +1537,7 @@ pub unsafe extern "C" fn PMPI_File_write(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1551,7 +1563,7 @@ pub unsafe extern "C" fn PMPI_File_write_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1577,7 +1589,7 @@ pub unsafe extern "C" fn PMPI_File_write_all(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1603,7 +1615,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1667,7 +1679,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_end(
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1701,7 +1713,7 @@ pub unsafe extern "C" fn PMPI_File_write_at(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1735,7 +1747,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1769,7 +1781,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1803,7 +1815,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1871,7 +1883,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_end(
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1897,7 +1909,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1923,7 +1935,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1987,7 +1999,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_end(
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -2013,7 +2025,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -2039,7 +2051,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)

@@ -265,7 +265,7 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
         let code = call(
             handle::Group::decode(group1),
             n,
-            ranks1_there.place(),
+            ranks1_there.as_mut_ptr(),
             handle::Group::decode(group2),
             ranks2,
         );

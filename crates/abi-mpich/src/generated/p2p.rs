@@ -245,7 +245,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
             handle::Comm::decode(comm),
             flag,
             handle::out_pointer(message, &mut message_made),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         if code == 0 {
             handle::store::<handle::Message>(message, message_made);
@@ -334,7 +334,7 @@ pub unsafe extern "C" fn PMPI_Iprobe(
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -871,7 +871,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             handle::out_pointer(message, &mut message_made),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         if code == 0 {
             handle::store::<handle::Message>(message, message_made);
@@ -906,7 +906,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
             count,
             handle::Datatype::decode(datatype),
             handle::out_pointer(message, &mut message_there),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Message>(message, message_there);
         status_there.store(status);
@@ -939,7 +939,7 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
             count,
             handle::Datatype::decode(datatype),
             handle::out_pointer(message, &mut message_there),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Message>(message, message_there);
         status_there.store(status);
@@ -964,7 +964,7 @@ pub unsafe extern "C" fn PMPI_Probe(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1001,7 +1001,7 @@ pub unsafe extern "C" fn PMPI_Recv(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1038,7 +1038,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1424,7 +1424,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1476,7 +1476,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1519,7 +1519,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1562,7 +1562,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)

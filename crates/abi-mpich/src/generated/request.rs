@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMPI_Get_count(
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_COUNT);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_COUNT_C);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn PMPI_Get_elements(
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS_C);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS_X);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
         let code = call(
             handle::Request::decode(request),
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
             array_of_requests_there.as_mut_ptr(),
             index,
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn PMPI_Status_get_error(status: *const Classic, err: *mut
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
             standard::function(place::MPI_STATUS_GET_ERROR);
-        let code = call(status_there.place(status), err);
+        let code = call(status_there.out_pointer(status), err);
         array::encode_numbers(code, err, 1, error::encode);
         error::encode(code)
     }
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn PMPI_Status_get_source(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
             standard::function(place::MPI_STATUS_GET_SOURCE);
-        let code = call(status_there.place(status), source);
+        let code = call(status_there.out_pointer(status), source);
         array::encode_numbers(code, source, 1, number::rank::encode);
         error::encode(code)
     }
@@ -328,7 +328,7 @@ pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const Classic, tag: *mut c
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
             standard::function(place::MPI_STATUS_GET_TAG);
-        let code = call(status_there.place(status), tag);
+        let code = call(status_there.out_pointer(status), tag);
         array::encode_numbers(code, tag, 1, number::tag::encode);
         error::encode(code)
     }
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut Classic, flag: c
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
             standard::function(place::MPI_STATUS_SET_CANCELLED);
-        let code = call(status_there.place(status), flag);
+        let code = call(status_there.out_pointer(status), flag);
         status_there.store(status);
         error::encode(code)
     }
@@ -361,7 +361,7 @@ pub unsafe extern "C" fn PMPI_Status_set_elements(
         let call: unsafe extern "C" fn(*mut Standard, usize, c_int) -> c_int =
             standard::function(place::MPI_STATUS_SET_ELEMENTS);
         let code = call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         );
@@ -383,7 +383,7 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_c(
         let call: unsafe extern "C" fn(*mut Standard, usize, i64) -> c_int =
             standard::function(place::MPI_STATUS_SET_ELEMENTS_C);
         let code = call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         );
@@ -405,7 +405,7 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
         let call: unsafe extern "C" fn(*mut Standard, usize, i64) -> c_int =
             standard::function(place::MPI_STATUS_SET_ELEMENTS_X);
         let code = call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         );
@@ -422,7 +422,7 @@ pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut Classic, err: c_int)
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
             standard::function(place::MPI_STATUS_SET_ERROR);
-        let code = call(status_there.place(status), error::decode(err));
+        let code = call(status_there.out_pointer(status), error::decode(err));
         status_there.store(status);
         error::encode(code)
     }
@@ -436,7 +436,10 @@ pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut Classic, source: c_
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
             standard::function(place::MPI_STATUS_SET_SOURCE);
-        let code = call(status_there.place(status), number::rank::decode(source));
+        let code = call(
+            status_there.out_pointer(status),
+            number::rank::decode(source),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -450,7 +453,7 @@ pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut Classic, tag: c_int) -
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
             standard::function(place::MPI_STATUS_SET_TAG);
-        let code = call(status_there.place(status), number::tag::decode(tag));
+        let code = call(status_there.out_pointer(status), number::tag::decode(tag));
         status_there.store(status);
         error::encode(code)
     }
@@ -472,7 +475,7 @@ pub unsafe extern "C" fn PMPI_Test(
         let code = call(
             handle::out_pointer(request, &mut request_there),
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Request>(request, request_there);
         status_there.store(status);
@@ -488,7 +491,7 @@ pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const Classic, flag: *mut 
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
             standard::function(place::MPI_TEST_CANCELLED);
-        error::encode(call(status_there.place(status), flag))
+        error::encode(call(status_there.out_pointer(status), flag))
     }
 }
 alias!(MPI_Test_cancelled => PMPI_Test_cancelled);
@@ -545,7 +548,7 @@ pub unsafe extern "C" fn PMPI_Testany(
             array_of_requests_there.as_mut_ptr(),
             index,
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         status_there.store(status);
@@ -598,7 +601,7 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut c_int, status: *mut Classic) ->
             standard::function(place::MPI_WAIT);
         let code = call(
             handle::out_pointer(request, &mut request_there),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Request>(request, request_there);
         status_there.store(status);
@@ -650,7 +653,7 @@ pub unsafe extern "C" fn PMPI_Waitany(
             count,
             array_of_requests_there.as_mut_ptr(),
             index,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         status_there.store(status);

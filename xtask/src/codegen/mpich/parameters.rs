@@ -260,9 +260,9 @@ fn status(parameter: &Parameter, declaration: &Declaration) -> Translation {
             .after(format!("{name}_there.store();"));
     }
     let given = match parameter.direction.as_str() {
-        "out" => Translation::new(format!("{name}_there.place({name})"))
+        "out" => Translation::new(format!("{name}_there.out_pointer({name})"))
             .before(format!("let mut {name}_there = Standard::unset();")),
-        _ => Translation::new(format!("{name}_there.place({name})"))
+        _ => Translation::new(format!("{name}_there.out_pointer({name})"))
             .before(format!("let mut {name}_there = Standard::load({name});")),
     };
     match parameter.direction.as_str() {

@@ -40,7 +40,7 @@ use supervision::Supervision;
 /// How long everything has at most to disappear once it was killed.
 const END: Duration = Duration::from_secs(2);
 /// How long we wait for the last word of the head.
-const LAST_WORD: Duration = Duration::from_secs(10);
+const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// Bytes of a profile in one message.
 const PIECE: usize = 256 << 10;
 /// Longest silence that means life.
@@ -133,7 +133,7 @@ pub fn run(
             supervision
                 .link
                 .say(&FromAgent::NotStarted { rank, reason });
-            supervision.link.drain(LAST_WORD);
+            supervision.link.drain(DRAIN_TIME);
             return Ok(AgentExit::Ended(None));
         }
     };
@@ -278,9 +278,9 @@ impl Agent {
     }
 
     /// Does what the head has said and is here, until it wants an end.
-    fn obey_all(&mut self) -> Result<Option<Stop>, LinkError> {
+    fn execute_all(&mut self) -> Result<Option<Stop>, LinkError> {
         while let Some(message) = self.supervision.link.next()? {
-            if let Some(stop) = self.obey(message)? {
+            if let Some(stop) = self.execute(message)? {
                 return Ok(Some(stop));
             }
         }
@@ -295,7 +295,7 @@ impl Agent {
         let link = self.supervision.link.next_look();
         let until = rest.fold(link, Instant::min);
         // What came together with something else is waited for by nobody.
-        if let Some(stop) = self.obey_all()? {
+        if let Some(stop) = self.execute_all()? {
             return Ok(Some(stop));
         }
         self.supervision.keep_up(now)?;
@@ -349,7 +349,7 @@ impl Agent {
         if hearing {
             // What came before an end still counts.
             let filled = self.supervision.link.fill();
-            if let Some(stop) = self.obey_all()? {
+            if let Some(stop) = self.execute_all()? {
                 return Ok(Some(stop));
             }
             filled?;
@@ -396,7 +396,7 @@ impl Agent {
         }
     }
 
-    fn obey(&mut self, message: ToAgent) -> Result<Option<Stop>, LinkError> {
+    fn execute(&mut self, message: ToAgent) -> Result<Option<Stop>, LinkError> {
         let wrong = |text: &str| LinkError::Broken(text.into());
         match message {
             ToAgent::End => return Ok(Some(Stop::End)),
@@ -493,7 +493,7 @@ impl Agent {
                     last: pieces.peek().is_none(),
                 });
             }
-            self.supervision.link.drain(LAST_WORD);
+            self.supervision.link.drain(DRAIN_TIME);
         }
     }
 
@@ -505,7 +505,7 @@ impl Agent {
             return exit;
         }
         self.outputs
-            .pass_on_rest(&mut self.supervision.link, LAST_WORD);
+            .pass_on_rest(&mut self.supervision.link, DRAIN_TIME);
         self.input.close();
         self.tell_profiles();
         self.say(&FromAgent::Ended { clean });

@@ -288,7 +288,7 @@ impl Link {
     }
 
     /// Restarts the clock: nothing was read meanwhile.
-    pub fn excuse(&mut self) {
+    pub fn restart_clock(&mut self) {
         self.heard = Instant::now();
     }
 

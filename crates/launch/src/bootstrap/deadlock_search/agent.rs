@@ -85,11 +85,11 @@ impl Agent {
     }
 
     /// Obeys messages that have arrived from the head. True: all ranks of this host are to be stopped.
-    pub fn obey(&mut self) -> bool {
+    pub fn execute(&mut self) -> bool {
         let Some(mut link) = self.link.take() else {
             return false;
         };
-        match self.obey_all(&mut link) {
+        match self.execute_all(&mut link) {
             Ok(stops) => {
                 self.link = Some(link);
                 stops
@@ -101,7 +101,7 @@ impl Agent {
         }
     }
 
-    fn obey_all(&mut self, link: &mut Link) -> Result<bool, LinkError> {
+    fn execute_all(&mut self, link: &mut Link) -> Result<bool, LinkError> {
         link.fill()?;
         while let Some(word) = link.next()? {
             match word {

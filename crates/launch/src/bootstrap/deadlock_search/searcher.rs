@@ -147,7 +147,7 @@ impl Role {
                 head.hear_hosts(ready);
                 None
             }
-            Self::Agent(agent) => (ready.contains(&true) && agent.obey()).then_some(&**agent),
+            Self::Agent(agent) => (ready.contains(&true) && agent.execute()).then_some(&**agent),
         }
     }
 

@@ -84,7 +84,7 @@ impl Agent {
         }
     }
 
-    /// Obeys messages that have arrived from the head. True: all ranks of this host are to be stopped.
+    /// Executes orders that have arrived from the head. True: all ranks of this host are to be stopped.
     pub fn execute(&mut self) -> bool {
         let Some(mut link) = self.link.take() else {
             return false;

@@ -168,7 +168,7 @@ impl AgentConnection {
     }
 
     /// Tells it to end its ranks. An agent that has not connected yet has none and would not receive it: nothing more is
-    /// read from it either, not even its error_output about being cut off.
+    /// read from it either, not even what its command says about being cut off.
     pub fn end(&mut self) {
         match &self.phase {
             Phase::Connected(_) => self.say(&ToAgent::End),

@@ -444,7 +444,7 @@ impl Agent {
     fn tell(&mut self, events: Vec<Event>) {
         for event in events {
             match event {
-                Event::Told { rank, told } => self.say(&FromAgent::Told { rank, told }),
+                Event::Notice { rank, told } => self.say(&FromAgent::Notice { rank, told }),
                 Event::Waits { rank, mut waits } => {
                     let (here, number) = self.inquiry;
                     // Nobody waits for answers to those before.

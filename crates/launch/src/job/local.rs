@@ -88,8 +88,8 @@ impl LocalHost<'_> {
         let mut events = Vec::new();
         for event in found {
             match event {
-                rank_processes::Event::Told { rank, told } => {
-                    events.push(Event::Told { rank, told });
+                rank_processes::Event::Notice { rank, told } => {
+                    events.push(Event::Notice { rank, told });
                 }
                 rank_processes::Event::Exited { ended } => {
                     let ranks = ended.iter().map(|(rank, _)| *rank);

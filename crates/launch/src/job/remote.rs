@@ -285,9 +285,9 @@ impl<'a> RemoteHosts<'a> {
                 let kind = OutputKind::of_error(error);
                 events.push(Event::Output { rank, kind, bytes });
             }
-            FromAgent::Told { rank, told } => {
+            FromAgent::Notice { rank, told } => {
                 self.ranks.tell(rank, &told);
-                events.push(Event::Told { rank, told });
+                events.push(Event::Notice { rank, told });
             }
             FromAgent::Rest { shown } => self.ranks.rest(agent, shown),
             FromAgent::Waits { rank, waits } => {

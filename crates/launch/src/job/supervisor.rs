@@ -391,8 +391,8 @@ impl<'a> Job<'a> {
                     self.hosts.close_output(rank, kind);
                 }
             }
-            Event::Told { rank, told } => {
-                if told == crate::control::Told::Absent {
+            Event::Notice { rank, told } => {
+                if told == crate::control::Notice::Absent {
                     let world = self.ranks.world(rank).map_or(0, |own| own.world);
                     self.hosts.announce_absence(world);
                 }

@@ -31,7 +31,7 @@ use super::share::OtherHosts;
 use super::spawn::RankNumbers;
 use crate::bootstrap::HostMap;
 use crate::bootstrap::pmi::line::{LONGEST, PmiLine};
-use crate::control::{Told, VALUE_LIMIT};
+use crate::control::{Notice, VALUE_LIMIT};
 use crate::exchange::{Exchange, PublishedValue};
 
 /// Longest name and longest value, as they are announced: with the zero at their ends, as C counts them.
@@ -81,7 +81,7 @@ pub enum Meaning {
     /// Nothing.
     Nothing,
     /// The rank has told this about itself.
-    Told(Told),
+    Notice(Notice),
     /// It has come to a fence; it is answered when it may [leave](Connection::leave_barrier).
     Barrier,
 }
@@ -312,7 +312,7 @@ impl Store {
             Request::Begin { version } => {
                 let is_ours = version == Some(1);
                 if is_ours {
-                    meaning = Meaning::Told(Told::Initialised);
+                    meaning = Meaning::Notice(Notice::Initialised);
                 }
                 PmiLine::new("response_to_init")
                     .with("rc", if is_ours { 0 } else { -1 })
@@ -356,12 +356,12 @@ impl Store {
                 return Some(Meaning::Barrier);
             }
             Request::Finalize => {
-                meaning = Meaning::Told(Told::Finalised);
+                meaning = Meaning::Notice(Notice::Finalised);
                 PmiLine::new("finalize_ack").with("rc", 0)
             }
             Request::Abort { code } => {
                 let text = String::new();
-                return Some(Meaning::Told(Told::Abort { code, text }));
+                return Some(Meaning::Notice(Notice::Abort { code, text }));
             }
             Request::Other { answer } => {
                 self.tell_refusal(numbers.number());

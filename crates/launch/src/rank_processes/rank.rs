@@ -20,7 +20,7 @@ use weft_sys::{descriptor, passing};
 use super::pmi;
 use super::spawn::RankNumbers;
 use crate::adoption::AdoptedProcess;
-use crate::control::{ANSWER, Answer, LONGEST, Message, Told, WaitsInPieces};
+use crate::control::{ANSWER, Answer, LONGEST, Message, Notice, WaitsInPieces};
 use crate::hosts::message::decode;
 use crate::job_request::{JobRequest, LONGEST_REQUEST};
 
@@ -216,17 +216,17 @@ impl Rank {
     }
 
     /// Keeps what was told of it.
-    pub fn note(&mut self, told: &Told) {
+    pub fn note(&mut self, told: &Notice) {
         match told {
-            Told::Initialised => self.initialised = true,
-            Told::Finalised => self.finalised = true,
-            Told::Connected => self.independent = false,
-            Told::Independent => self.independent = true,
-            Told::Abort { .. }
-            | Told::EndsByLoss
-            | Told::Counters(_)
-            | Told::HandlesLosses
-            | Told::Absent => {}
+            Notice::Initialised => self.initialised = true,
+            Notice::Finalised => self.finalised = true,
+            Notice::Connected => self.independent = false,
+            Notice::Independent => self.independent = true,
+            Notice::Abort { .. }
+            | Notice::EndsByLoss
+            | Notice::Counters(_)
+            | Notice::HandlesLosses
+            | Notice::Absent => {}
         }
     }
 
@@ -366,11 +366,11 @@ mod tests {
     fn a_place_becomes_free_step_by_step() {
         let mut rank = rank();
         assert_eq!(rank.vacancy(), Vacancy::None);
-        rank.note(&Told::Independent);
+        rank.note(&Notice::Independent);
         assert_eq!(rank.vacancy(), Vacancy::Soon);
-        rank.note(&Told::Connected);
+        rank.note(&Notice::Connected);
         assert_eq!(rank.vacancy(), Vacancy::None);
-        rank.note(&Told::Finalised);
+        rank.note(&Notice::Finalised);
         assert_eq!(rank.vacancy(), Vacancy::Soon);
         rank.end(ExitStatus::from_raw(0));
         assert!(!rank.is_running());

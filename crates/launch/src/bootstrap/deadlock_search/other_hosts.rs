@@ -17,7 +17,7 @@ use weft_sys::poll::PollFd;
 use super::host_ranks::WatchedHost;
 use super::{HOST_LEAVE, HostRanks, SILENCE};
 use crate::bootstrap::hosts::HostMap;
-use crate::control::Told;
+use crate::control::Notice;
 use crate::hosts::link::{Link, LinkError};
 use crate::job::deadlock::WatchedRanks;
 use crate::job::{RemoteRanks, mixed};
@@ -142,7 +142,7 @@ impl OtherHosts {
                     check(rank)?;
                     self.ranks.start(host as usize, rank, process);
                     if is_initialised {
-                        self.ranks.tell(rank, &Told::Initialised);
+                        self.ranks.tell(rank, &Notice::Initialised);
                     }
                 }
                 FromHost::Ended { rank } => {

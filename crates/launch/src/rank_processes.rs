@@ -193,7 +193,7 @@ impl RankProcesses {
                 share.room
             )));
         }
-        let all = (0..local as usize).map(|local| Rank::elsewhere(share.numbers(local)));
+        let all = (0..local as usize).map(|local| Rank::of_other_launcher(share.numbers(local)));
         let mut processes = Self {
             segment,
             starter: Starter::of_adopted(&share),
@@ -238,7 +238,7 @@ impl RankProcesses {
             let mut ranks = self.ranks.iter_mut();
             let rank = ranks.find(|rank| rank.number() == process.rank);
             // Each comes once.
-            if let Some(rank) = rank.filter(|rank| rank.is_elsewhere()) {
+            if let Some(rank) = rank.filter(|rank| rank.is_unadopted()) {
                 // One whose socket the kernel refuses is as if it had not come.
                 let _ = rank.adopt(process);
             }
@@ -248,7 +248,7 @@ impl RankProcesses {
         }
         self.other_ranks = None;
         let left = self.ranks.iter().enumerate();
-        let left = left.filter(|(_, rank)| rank.is_running() && rank.is_elsewhere());
+        let left = left.filter(|(_, rank)| rank.is_running() && rank.is_unadopted());
         // How, their own launcher knows.
         let left = left.map(|(local, _)| (local, ExitStatus::from_raw(0)));
         self.record_ranks(left.collect())

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use weft_sys::{descriptor, process};
 
 use self::connection::Connection;
-use self::others::{Itself, Others, Store};
+use self::others::{Others, Store, ThisRank};
 use self::watch::Neighbour;
 use super::calls;
 use super::deadlock_search::{self, DeadlockSearch};
@@ -155,7 +155,7 @@ impl Pmi {
             deadlocks,
         } = others::find_others(
             &mut connection,
-            Itself {
+            ThisRank {
                 rank,
                 size,
                 universe: size,
@@ -312,7 +312,7 @@ impl Launcher for Pmi {
             }
         }
         if self.watches {
-            watch::let_words_leave();
+            watch::wait_for_output_readers();
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

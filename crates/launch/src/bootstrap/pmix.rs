@@ -31,7 +31,7 @@ use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
 use super::pmi;
-use super::pmi::others::{Itself, Others, Store, find_others};
+use super::pmi::others::{Others, Store, ThisRank, find_others};
 use super::pmi::watch::{self, Neighbour};
 use super::{BootstrapError, Launcher};
 use crate::job_request::{JobAnswer, JobRequest};
@@ -223,7 +223,7 @@ impl Pmix {
             deadlocks,
         } = find_others(
             &mut PmixStore(&client),
-            Itself {
+            ThisRank {
                 rank,
                 size,
                 universe: universe.max(size),
@@ -324,7 +324,7 @@ impl Launcher for Pmix {
             // Who has finalised has no say in it any more.
             if !*open(&over) {
                 crate::user_output::tell(format_args!("weft: {lost}"));
-                watch::let_words_leave();
+                watch::wait_for_output_readers();
                 let _ = client.abort(1, lost);
             }
         };
@@ -396,7 +396,7 @@ impl Launcher for Pmix {
             None => crate::user_output::tell(format_args!("weft: {line}")),
         }
         if self.watches {
-            watch::let_words_leave();
+            watch::wait_for_output_readers();
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

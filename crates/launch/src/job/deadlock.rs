@@ -256,7 +256,7 @@ impl DeadlockWatch {
     }
 
     /// Nothing was proven: asks ever more rarely, while nothing moves.
-    fn let_be(&mut self, now: Instant) -> State {
+    fn ask_more_rarely(&mut self, now: Instant) -> State {
         self.pause = RAREST.min(self.pause * 2);
         self.not_before = now + self.pause;
         self.inquired_without_result = None;
@@ -287,11 +287,11 @@ impl DeadlockWatch {
         // Who has finalised or ended since it answered has gone on, and may have done something for the others before.
         let has_left = asked.before.keys().any(|rank| !judged.contains(rank));
         if judged.is_empty() || has_left || judged.iter().any(may_go_on) {
-            return (self.let_be(now), None);
+            return (self.ask_more_rarely(now), None);
         }
         if !judged.iter().all(|rank| asked.answers.contains_key(rank)) {
             if now >= asked.until {
-                return (self.let_be(now), None);
+                return (self.ask_more_rarely(now), None);
             }
             return (State::Asked(asked), None);
         }
@@ -304,7 +304,7 @@ impl DeadlockWatch {
             Round::First => (self.ask(now, Round::Second, asked.answers, ranks), None),
             // What they have counted held for all of them when the second inquiry began.
             Round::Second if !waits::nothing_is_on_its_way(&of_judged(&asked.answers)) => {
-                (self.let_be(now), None)
+                (self.ask_more_rarely(now), None)
             }
             Round::Second => (self.ask(now, Round::Full, asked.answers, ranks), None),
             Round::Full => {

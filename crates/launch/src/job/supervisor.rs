@@ -229,14 +229,14 @@ impl<'a> Job<'a> {
                     self.say(&line);
                 }
             }
-            self.mention_beginnings(Instant::now());
+            self.report_slow_starts(Instant::now());
             next = self.output.forward(Instant::now());
         }
         false
     }
 
     /// Mentions worlds that have been started for long and have not begun with MPI, once each.
-    fn mention_beginnings(&mut self, now: Instant) {
+    fn report_slow_starts(&mut self, now: Instant) {
         while let Some((when, world)) = self.beginning.front().copied()
             && when <= now
         {

@@ -1,7 +1,7 @@
 //! Rank: the process that runs it now, its remaining descriptors here, and what was reported of it.
 //!
 //! ```text
-//!   elsewhere ── adopt ─┐
+//!   of_other_launcher ── adopt ─┐
 //!                       ├─► runs ── end ─► ended ── note_end_told ─► others know of it
 //!   new ────────────────┘                     └──── clear ─► its place is free whatever happens
 //! ```
@@ -48,7 +48,7 @@ enum Origin {
     /// We have.
     Started,
     /// Another launcher, and it has not come to us: its process is not known.
-    Elsewhere,
+    OtherLauncher,
     /// Another launcher or nobody, and it has come to us.
     Adopted(ProcessHandle),
 }
@@ -102,7 +102,7 @@ impl Rank {
             control: Some(File::from(control)),
             _lifeline: Some(lifeline),
             origin: Origin::Started,
-            ..Self::elsewhere(numbers)
+            ..Self::of_other_launcher(numbers)
         }
     }
 
@@ -113,13 +113,13 @@ impl Rank {
     }
 
     /// One that another launcher has started.
-    pub fn elsewhere(numbers: RankNumbers) -> Self {
+    pub fn of_other_launcher(numbers: RankNumbers) -> Self {
         Self {
             numbers,
             process: 0,
             control: None,
             _lifeline: None,
-            origin: Origin::Elsewhere,
+            origin: Origin::OtherLauncher,
             initialised: false,
             finalised: false,
             independent: false,
@@ -178,8 +178,8 @@ impl Rank {
     }
 
     /// Whether another launcher has started it and it has not come to us.
-    pub fn is_elsewhere(&self) -> bool {
-        matches!(self.origin, Origin::Elsewhere)
+    pub fn is_unadopted(&self) -> bool {
+        matches!(self.origin, Origin::OtherLauncher)
     }
 
     /// Its process, if it runs and has come to us.
@@ -192,7 +192,7 @@ impl Rank {
 
     /// How far it is, if it runs here.
     pub fn running(&self) -> Option<RunningRank> {
-        (self.is_running() && !self.is_elsewhere()).then_some(RunningRank {
+        (self.is_running() && !self.is_unadopted()).then_some(RunningRank {
             rank: self.number(),
             process: self.process,
             is_initialised: self.initialised,
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     fn rank() -> Rank {
-        Rank::elsewhere(RankNumbers {
+        Rank::of_other_launcher(RankNumbers {
             rank: 3,
             size: 4,
             local_rank: 1,

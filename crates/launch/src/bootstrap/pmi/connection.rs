@@ -112,7 +112,7 @@ impl Connection {
     pub fn report_loss(&mut self, lost: &str) {
         if !self.over {
             crate::user_output::tell(format_args!("weft: {lost}"));
-            watch::let_words_leave();
+            watch::wait_for_output_readers();
             let _ = self.client.say(&abort_line(1));
         }
     }

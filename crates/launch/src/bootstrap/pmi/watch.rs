@@ -27,7 +27,7 @@ use super::super::hosts::name_of_this_host;
 const PASSING_ON: Duration = Duration::from_millis(100);
 
 /// Waits until the readers of this process's last output have it: the launcher is about to end the process.
-pub fn let_words_leave() {
+pub fn wait_for_output_readers() {
     let _ = poll::wait(&mut [], Some(PASSING_ON));
 }
 

@@ -152,7 +152,7 @@ fn together<R: Remote + 'static>(
         let union = Union::new(local, remote, ranks).map_err(|error| error.to_string())?;
         return Ok(Box::new(union));
     }
-    local.stand_aloof();
+    local.mark_state_only();
     let place = local.sleep_elsewhere();
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.push(local);

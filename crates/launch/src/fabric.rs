@@ -118,7 +118,7 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     // Hosts of one rank each, to which nobody said that there will be more, need no memory in common.
     let several = members.ranks_here > 1 || launcher.universe() > members.first;
     let within = several && !throughout;
-    // Notice before the ranks meet, joined after: by then all know what the others have.
+    // Told before the ranks meet, joined after: by then all know what the others have.
     let offered = ofi::Offered::by(launcher, &wishes, &members)?;
     let beside = offered.as_ref().map(|offered| offered.card().to_string());
     let addresses = local.addresses();

@@ -182,7 +182,7 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
         let _ = writeln!(
             after,
             "// SAFETY: as above: if the call has succeeded, it has stored a handle there.\n\
-             unsafe {{ crate::handle::made::note(\"{name}\", code, {object}.cast()) }};"
+             unsafe {{ crate::handle::creation::note(\"{name}\", code, {object}.cast()) }};"
         );
     }
     let before = watched.before;

@@ -27,7 +27,7 @@ use weft_sys::span::Region;
 use super::epochs::{self, Within};
 use super::findings;
 use super::under_way::Memory;
-use crate::handle::made::Made;
+use crate::handle::creation::NamedCallSite;
 
 pub use kind::Kind;
 
@@ -40,7 +40,7 @@ const PIECES: usize = 1024;
 /// An access of this origin, in an epoch that is open.
 #[derive(Debug)]
 pub struct Access {
-    pub made: Made,
+    pub made: NamedCallSite,
     pub kind: Kind,
     pub target: u32,
     /// Bytes of the target's memory, from its base, or addresses for a dynamic window; in order.
@@ -57,7 +57,7 @@ pub struct Access {
 
 #[cfg(test)]
 impl Access {
-    pub fn for_tests(made: Made, kind: Kind, spans: Vec<Range<i64>>) -> Self {
+    pub fn for_tests(made: NamedCallSite, kind: Kind, spans: Vec<Range<i64>>) -> Self {
         Self {
             made,
             kind,
@@ -229,7 +229,7 @@ impl Access {
             format!(
                 "the buffer of {} was changed before {}; leave it alone until then: what arrives is chance",
                 self.made.describe(),
-                Made::here(call).describe(),
+                NamedCallSite::here(call).describe(),
             )
         })
     }
@@ -245,7 +245,7 @@ fn begun(
     look_at_types(call, target, sent.or(received));
     let memory = |receives| move |buffer: &Buffer| Memory::of(buffer.clone(), receives);
     let mut access = Access {
-        made: Made::here(call),
+        made: NamedCallSite::here(call),
         kind,
         target: target.rank,
         spans: spans(window, target),
@@ -285,7 +285,7 @@ fn look_at_types(call: &'static str, target: &TargetBuffer<'_>, own: Option<&Buf
     if !own.fits(there) {
         findings::tell(&format!(
             "{} has {} at this rank and {} at rank {} of the window; the datatypes of both sides must consist of the same basic elements in the same order",
-            Made::here(call).describe(),
+            NamedCallSite::here(call).describe(),
             own.name(),
             there.name(),
             target.rank,

@@ -19,7 +19,7 @@ use weft_mpi::rma::{Flavor, Window};
 use super::accesses::{self, Access, Ended, Kind, bytes_of, common};
 use super::epochs::{self, Within};
 use super::findings;
-use crate::handle::made::Made;
+use crate::handle::creation::NamedCallSite;
 use crate::state;
 
 /// Larger windows are not copied.
@@ -172,7 +172,7 @@ fn heard(window: &Window, told: &[Vec<u8>]) -> Vec<Told> {
 fn tell(window: &Window, over: &[Access]) -> Vec<Vec<u8>> {
     let mut out = vec![Vec::new(); window.size() as usize];
     // Naming a place reads debug information.
-    let mut named: HashMap<Made, String> = HashMap::new();
+    let mut named: HashMap<NamedCallSite, String> = HashMap::new();
     for access in over {
         let made = named
             .entry(access.made)
@@ -254,7 +254,7 @@ fn look_at_memory(window: &Window, all: &[Told], conflicting: &[bool]) {
             found.push(format!(
                 "the program has stored to {} of its window's memory in the epoch that {} ends, in which {} by rank {} of the window {verb} them: what is there is chance; store after the fence",
                 bytes_of(span),
-                Made::here("MPI_Win_fence").describe(),
+                NamedCallSite::here("MPI_Win_fence").describe(),
                 told.made,
                 told.origin,
             ));
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn what_is_told_is_what_is_heard() {
         let mut bytes = Vec::new();
-        let made = Made {
+        let made = NamedCallSite {
             call: "MPI_Put",
             place: None,
         };

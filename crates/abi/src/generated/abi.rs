@@ -40,7 +40,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c::Info) -> c_int 
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Abi_get_fortran_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Abi_get_fortran_info", code, info.cast()) };
     code
 }
 alias!(MPI_Abi_get_fortran_info => PMPI_Abi_get_fortran_info);
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut c::Info) -> c_int {
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Abi_get_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Abi_get_info", code, info.cast()) };
     code
 }
 alias!(MPI_Abi_get_info => PMPI_Abi_get_info);

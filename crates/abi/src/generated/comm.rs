@@ -49,7 +49,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_create => PMPI_Comm_create);
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create_from_group", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create_from_group", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_create_from_group => PMPI_Comm_create_from_group);
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create_group", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create_group", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_create_group => PMPI_Comm_create_group);
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup(comm: c::Comm, newcomm: *mut c::Comm) -> 
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_dup", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_dup", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_dup => PMPI_Comm_dup);
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_dup_with_info", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_dup_with_info", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_dup_with_info => PMPI_Comm_dup_with_info);
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c::Comm, info_used: *mut c::In
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_Comm_get_info => PMPI_Comm_get_info);
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn PMPI_Comm_group(comm: c::Comm, group: *mut c::Group) ->
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_group", code, group.cast()) };
     code
 }
 alias!(MPI_Comm_group => PMPI_Comm_group);
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
         unsafe { check::under_way::begun("MPI_Comm_idup", code, request, &[]) };
     }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_idup", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_idup", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_idup => PMPI_Comm_idup);
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
         unsafe { check::under_way::begun("MPI_Comm_idup_with_info", code, request, &[]) };
     }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_idup_with_info", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_idup_with_info", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c::Comm, group: *mut c::Gr
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_remote_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_remote_group", code, group.cast()) };
     code
 }
 alias!(MPI_Comm_remote_group => PMPI_Comm_remote_group);
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_split", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_split", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_split => PMPI_Comm_split);
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_split_type", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_split_type", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_split_type => PMPI_Comm_split_type);
@@ -436,7 +436,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Intercomm_create", code, newintercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Intercomm_create", code, newintercomm.cast()) };
     code
 }
 alias!(MPI_Intercomm_create => PMPI_Intercomm_create);
@@ -475,7 +475,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
     unsafe {
-        crate::handle::made::note(
+        crate::handle::creation::note(
             "MPI_Intercomm_create_from_groups",
             code,
             newintercomm.cast(),
@@ -501,7 +501,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Intercomm_merge", code, newintracomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Intercomm_merge", code, newintracomm.cast()) };
     code
 }
 alias!(MPI_Intercomm_merge => PMPI_Intercomm_merge);

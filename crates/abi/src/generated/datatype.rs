@@ -274,7 +274,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_contiguous", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_contiguous", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_contiguous => PMPI_Type_contiguous);
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_contiguous_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_contiguous_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_contiguous_c => PMPI_Type_contiguous_c);
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_darray", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_darray", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_darray => PMPI_Type_create_darray);
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_darray_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_darray_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_darray_c => PMPI_Type_create_darray_c);
@@ -473,7 +473,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hindexed", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hindexed => PMPI_Type_create_hindexed);
@@ -508,7 +508,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hindexed_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hindexed_c => PMPI_Type_create_hindexed_c);
@@ -542,7 +542,9 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_block", code, newtype.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Type_create_hindexed_block", code, newtype.cast())
+    };
     code
 }
 alias!(MPI_Type_create_hindexed_block => PMPI_Type_create_hindexed_block);
@@ -576,7 +578,9 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_block_c", code, newtype.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Type_create_hindexed_block_c", code, newtype.cast())
+    };
     code
 }
 alias!(MPI_Type_create_hindexed_block_c => PMPI_Type_create_hindexed_block_c);
@@ -609,7 +613,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hvector", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hvector", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hvector => PMPI_Type_create_hvector);
@@ -642,7 +646,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hvector_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hvector_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hvector_c => PMPI_Type_create_hvector_c);
@@ -676,7 +680,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_indexed_block", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_indexed_block", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_indexed_block => PMPI_Type_create_indexed_block);
@@ -710,7 +714,9 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_indexed_block_c", code, newtype.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Type_create_indexed_block_c", code, newtype.cast())
+    };
     code
 }
 alias!(MPI_Type_create_indexed_block_c => PMPI_Type_create_indexed_block_c);
@@ -734,7 +740,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_resized", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_resized", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_resized => PMPI_Type_create_resized);
@@ -758,7 +764,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_resized_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_resized_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_resized_c => PMPI_Type_create_resized_c);
@@ -793,7 +799,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_struct", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_struct", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_struct => PMPI_Type_create_struct);
@@ -828,7 +834,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_struct_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_struct_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_struct_c => PMPI_Type_create_struct_c);
@@ -869,7 +875,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_subarray", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_subarray", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_subarray => PMPI_Type_create_subarray);
@@ -910,7 +916,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_subarray_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_subarray_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_subarray_c => PMPI_Type_create_subarray_c);
@@ -927,7 +933,7 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c::Datatype, newtype: *mut c::Da
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_dup", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_dup", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_dup => PMPI_Type_dup);
@@ -1280,7 +1286,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_indexed", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_indexed", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_indexed => PMPI_Type_indexed);
@@ -1315,7 +1321,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_indexed_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_indexed_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_indexed_c => PMPI_Type_indexed_c);
@@ -1417,7 +1423,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_vector", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_vector", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_vector => PMPI_Type_vector);
@@ -1443,7 +1449,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_vector_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_vector_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_vector_c => PMPI_Type_vector_c);

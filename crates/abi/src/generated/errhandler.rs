@@ -76,7 +76,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create_errhandler", code, errhandler.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create_errhandler", code, errhandler.cast()) };
     code
 }
 alias!(MPI_Comm_create_errhandler => PMPI_Comm_create_errhandler);
@@ -215,7 +215,9 @@ pub unsafe extern "C" fn PMPI_Session_create_errhandler(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Session_create_errhandler", code, errhandler.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Session_create_errhandler", code, errhandler.cast())
+    };
     code
 }
 alias!(MPI_Session_create_errhandler => PMPI_Session_create_errhandler);
@@ -287,7 +289,7 @@ pub unsafe extern "C" fn PMPI_Win_create_errhandler(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create_errhandler", code, errhandler.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create_errhandler", code, errhandler.cast()) };
     code
 }
 alias!(MPI_Win_create_errhandler => PMPI_Win_create_errhandler);

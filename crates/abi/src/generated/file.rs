@@ -54,7 +54,7 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
         },
     );
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_create_errhandler", code, errhandler.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_create_errhandler", code, errhandler.cast()) };
     code
 }
 alias!(MPI_File_create_errhandler => PMPI_File_create_errhandler);
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) 
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_get_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_get_group", code, group.cast()) };
     code
 }
 alias!(MPI_File_get_group => PMPI_File_get_group);
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_File_get_info => PMPI_File_get_info);
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn PMPI_File_get_view(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_get_view", code, etype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_get_view", code, etype.cast()) };
     code
 }
 alias!(MPI_File_get_view => PMPI_File_get_view);
@@ -946,7 +946,7 @@ pub unsafe extern "C" fn PMPI_File_open(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_open", code, fh.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_open", code, fh.cast()) };
     code
 }
 alias!(MPI_File_open => PMPI_File_open);

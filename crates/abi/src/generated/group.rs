@@ -49,7 +49,7 @@ pub unsafe extern "C" fn PMPI_Group_difference(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_difference", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_difference", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_difference => PMPI_Group_difference);
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMPI_Group_excl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_excl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_excl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_excl => PMPI_Group_excl);
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
         },
     );
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_from_session_pset", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_from_session_pset", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_from_session_pset => PMPI_Group_from_session_pset);
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn PMPI_Group_incl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_incl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_incl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_incl => PMPI_Group_incl);
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_intersection", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_intersection", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_intersection => PMPI_Group_intersection);
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_range_excl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_range_excl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_range_excl => PMPI_Group_range_excl);
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_range_incl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_range_incl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_union", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_union", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_union => PMPI_Group_union);

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn PMPI_Info_create(info: *mut c::Info) -> c_int {
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Info_create", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Info_create", code, info.cast()) };
     code
 }
 alias!(MPI_Info_create => PMPI_Info_create);
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Info_create_env", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Info_create_env", code, info.cast()) };
     code
 }
 alias!(MPI_Info_create_env => PMPI_Info_create_env);
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn PMPI_Info_dup(info: c::Info, newinfo: *mut c::Info) -> 
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Info_dup", code, newinfo.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Info_dup", code, newinfo.cast()) };
     code
 }
 alias!(MPI_Info_dup => PMPI_Info_dup);

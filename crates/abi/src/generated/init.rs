@@ -138,7 +138,7 @@ pub unsafe extern "C" fn PMPI_Session_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Session_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Session_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_Session_get_info => PMPI_Session_get_info);
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Session_get_pset_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Session_get_pset_info", code, info.cast()) };
     code
 }
 alias!(MPI_Session_get_pset_info => PMPI_Session_get_pset_info);

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut c::Info) -> c_i
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Get_hw_resource_info", code, hw_info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Get_hw_resource_info", code, hw_info.cast()) };
     code
 }
 alias!(MPI_Get_hw_resource_info => PMPI_Get_hw_resource_info);

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn PMPI_Op_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Op_create", code, op.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Op_create", code, op.cast()) };
     code
 }
 alias!(MPI_Op_create => PMPI_Op_create);
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Op_create_c", code, op.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Op_create_c", code, op.cast()) };
     code
 }
 alias!(MPI_Op_create_c => PMPI_Op_create_c);

@@ -287,7 +287,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Improbe", code, message.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Improbe", code, message.cast()) };
     code
 }
 alias!(MPI_Improbe => PMPI_Improbe);
@@ -1089,7 +1089,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Mprobe", code, message.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Mprobe", code, message.cast()) };
     code
 }
 alias!(MPI_Mprobe => PMPI_Mprobe);

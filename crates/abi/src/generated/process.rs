@@ -45,7 +45,7 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_accept", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_accept", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_accept => PMPI_Comm_accept);
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_connect", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_connect", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_connect => PMPI_Comm_connect);
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c::Comm) -> c
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_join", code, intercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_join", code, intercomm.cast()) };
     code
 }
 alias!(MPI_Comm_join => PMPI_Comm_join);
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_spawn", code, intercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_spawn", code, intercomm.cast()) };
     code
 }
 alias!(MPI_Comm_spawn => PMPI_Comm_spawn);
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_spawn_multiple", code, intercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_spawn_multiple", code, intercomm.cast()) };
     code
 }
 alias!(MPI_Comm_spawn_multiple => PMPI_Comm_spawn_multiple);

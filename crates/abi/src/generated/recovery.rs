@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_failure_get_acked", code, failedgrp.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_failure_get_acked", code, failedgrp.cast()) };
     code
 }
 alias!(MPIX_Comm_failure_get_acked => PMPIX_Comm_failure_get_acked);
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c::Comm, failedgrp: *mut c:
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_get_failed", code, failedgrp.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_get_failed", code, failedgrp.cast()) };
     code
 }
 alias!(MPIX_Comm_get_failed => PMPIX_Comm_get_failed);
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
         unsafe { check::under_way::begun("MPIX_Comm_ishrink", code, request, &[]) };
     }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_ishrink", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_ishrink", code, newcomm.cast()) };
     code
 }
 alias!(MPIX_Comm_ishrink => PMPIX_Comm_ishrink);
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c::Comm, newcomm: *mut c::Comm)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_shrink", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_shrink", code, newcomm.cast()) };
     code
 }
 alias!(MPIX_Comm_shrink => PMPIX_Comm_shrink);

@@ -1211,7 +1211,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate => PMPI_Win_allocate);
@@ -1237,7 +1237,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate_c", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate_c", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate_c => PMPI_Win_allocate_c);
@@ -1263,7 +1263,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate_shared", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate_shared", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate_shared => PMPI_Win_allocate_shared);
@@ -1289,7 +1289,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate_shared_c", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate_shared_c", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
@@ -1341,7 +1341,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create", code, win.cast()) };
     code
 }
 alias!(MPI_Win_create => PMPI_Win_create);
@@ -1367,7 +1367,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create_c", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create_c", code, win.cast()) };
     code
 }
 alias!(MPI_Win_create_c => PMPI_Win_create_c);
@@ -1389,7 +1389,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create_dynamic", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create_dynamic", code, win.cast()) };
     code
 }
 alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
@@ -1508,7 +1508,7 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_get_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_get_group", code, group.cast()) };
     code
 }
 alias!(MPI_Win_get_group => PMPI_Win_get_group);
@@ -1525,7 +1525,7 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_Win_get_info => PMPI_Win_get_info);

@@ -216,7 +216,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_cvar_get_info", code, datatype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_cvar_get_info", code, datatype.cast()) };
     code
 }
 alias!(MPI_T_cvar_get_info => PMPI_T_cvar_get_info);
@@ -341,7 +341,9 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_event_callback_get_info", code, info_used.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_T_event_callback_get_info", code, info_used.cast())
+    };
     code
 }
 alias!(MPI_T_event_callback_get_info => PMPI_T_event_callback_get_info);
@@ -436,7 +438,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_event_get_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_event_get_info", code, info.cast()) };
     code
 }
 alias!(MPI_T_event_get_info => PMPI_T_event_get_info);
@@ -530,7 +532,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_event_handle_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_event_handle_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_T_event_handle_get_info => PMPI_T_event_handle_get_info);
@@ -675,7 +677,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_pvar_get_info", code, datatype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_pvar_get_info", code, datatype.cast()) };
     code
 }
 alias!(MPI_T_pvar_get_info => PMPI_T_pvar_get_info);
@@ -872,7 +874,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_source_get_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_source_get_info", code, info.cast()) };
     code
 }
 alias!(MPI_T_source_get_info => PMPI_T_source_get_info);

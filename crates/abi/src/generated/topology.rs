@@ -55,7 +55,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Cart_create", code, comm_cart.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Cart_create", code, comm_cart.cast()) };
     code
 }
 alias!(MPI_Cart_create => PMPI_Cart_create);
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Cart_sub", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Cart_sub", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Cart_sub => PMPI_Cart_sub);
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Dist_graph_create", code, comm_dist_graph.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Dist_graph_create", code, comm_dist_graph.cast()) };
     code
 }
 alias!(MPI_Dist_graph_create => PMPI_Dist_graph_create);
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     );
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
     unsafe {
-        crate::handle::made::note(
+        crate::handle::creation::note(
             "MPI_Dist_graph_create_adjacent",
             code,
             comm_dist_graph.cast(),
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Graph_create", code, comm_graph.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Graph_create", code, comm_graph.cast()) };
     code
 }
 alias!(MPI_Graph_create => PMPI_Graph_create);

@@ -1,7 +1,7 @@
 //! Registrations: which functions of the program receive which events.
 //!
 //! ```text
-//!   engine ──event──► Callbacks, when the engine is let go of ──► Hearer ──► functions of each registration
+//!   engine ──event──► Callbacks, when the engine is let go of ──► ToolListener ──► functions of each registration
 //! ```
 //!
 //! Functions are called at points where any MPI call is permitted. Thread-safe ones may run at once in several threads;
@@ -224,7 +224,7 @@ impl Registration {
 
 /// Receives the engine's events.
 #[derive(Debug)]
-struct Hearer;
+struct ToolListener;
 
 fn of_kinds(kinds: u32) -> Vec<Arc<Registration>> {
     let all = open(&ALL);
@@ -250,7 +250,7 @@ const NOTHING: Event = Event {
     bytes: 0,
 };
 
-impl Listener for Hearer {
+impl Listener for ToolListener {
     fn now(&self) -> u64 {
         events::now()
     }
@@ -301,7 +301,7 @@ pub fn listen_to(process: &weft_mpi::Process) {
             }
         }
     }
-    process.listen(kinds, Arc::new(Hearer), settings::queue_length());
+    process.listen(kinds, Arc::new(ToolListener), settings::queue_length());
 }
 
 /// The interface is no longer in use.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   of_other_launcher ── adopt ─┐
-//!                       ├─► runs ── end ─► ended ── note_end_told ─► others know of it
-//!   new ────────────────┘                     └──── clear ─► its place is free whatever happens
+//!                               ├─► runs ── end ─► ended ── note_end_told ─► others know of it
+//!   new ────────────────────────┘                     └──── clear ─► its place is free whatever happens
 //! ```
 //!
 //! *Invariant:* a rank that has ended never runs again: a successor with its number or its process slot is another rank.

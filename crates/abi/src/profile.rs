@@ -19,7 +19,7 @@
 //! | [`trampoline`] | the code between the entry point and the call |
 //! | [`arguments`] | what the arguments of a call say |
 //! | [`token`] | a call under way, as a word |
-//! | [`here`] | the knowledge of a thread about itself |
+//! | [`thread_state`] | the knowledge of a thread about itself |
 //! | [`area`] | what a thread writes |
 //! | [`recorder`] | the memory of the rank, and what its threads share |
 //! | [`collectives`] | numbers of collectives |
@@ -37,12 +37,12 @@ pub mod area;
 mod arguments;
 pub mod call;
 mod collectives;
-mod here;
 mod marks;
 pub mod messages;
 mod naming;
 mod recorder;
 pub mod slices;
+mod thread_state;
 mod token;
 pub mod trampoline;
 mod waits;
@@ -175,7 +175,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     let slice = recorder.slices.number();
     let token = Token::new(area.number, site, (timed, plain), slice);
     frame.token = token.0;
-    here::set_current(token);
+    thread_state::set_current(token);
     if plain {
         frame.plain = 1;
         return whole;
@@ -199,14 +199,14 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
 unsafe extern "C" fn leave(frame: *mut Frame) {
     // SAFETY: the trampoline's, which waits for us.
     let frame = unsafe { &mut *frame };
-    here::set_current(Token::NONE);
+    thread_state::set_current(Token::NONE);
     let token = Token(frame.token);
     let (Some(recorder), Some(site)) = (RECORDER.get(), token.site()) else {
         return;
     };
     let area = recorder.area(token.area());
     let call = &CALLS[frame.call as u32 as usize];
-    let (unknown, slept, context) = here::take_unknown();
+    let (unknown, slept, context) = thread_state::take_unknown();
     if unknown != 0 {
         // SAFETY: the frame is that of the call, which has succeeded or not.
         let peer = unsafe { source_of(call, frame, context) };

@@ -21,8 +21,8 @@ use weft_mpi::marks::Marker;
 
 use super::area::{Area, Event};
 use super::call::{Call, Kind};
-use super::here;
 use super::recorder::Recorder;
+use super::thread_state;
 use super::trampoline::Frame;
 use crate::c;
 use crate::generated::constants as k;
@@ -65,7 +65,7 @@ impl Marks {
             return 0;
         }
         let mark = layout::mark(self.count.fetch_add(1, Ordering::Relaxed));
-        here::begin_sending(mark);
+        thread_state::begin_sending(mark);
         self.calls.fetch_add(1, Ordering::Relaxed);
         mark
     }
@@ -74,17 +74,17 @@ impl Marks {
     /// that is unknown, or it has sent none.
     pub fn end_call(&self, mark: u64) -> (u64, u32) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
-        here::end_sending(mark)
+        thread_state::end_sending(mark)
     }
 }
 
 impl Marker for Recorder {
     fn begins(&self, engine: u32) -> u64 {
-        here::begin_message(engine)
+        thread_state::begin_message(engine)
     }
 
     fn carries(&self, word: u64) {
-        here::message_carries(word);
+        thread_state::message_carries(word);
     }
 
     fn leaves(&self, engine: u32, (mark, word): (u64, u64)) {

@@ -1,4 +1,4 @@
-//! ThreadState: the profile state of the calling thread: its area, its present call, and the waits in that call.
+//! Thread state: the profile state of the calling thread: its area, its present call, and the waits in that call.
 
 use std::cell::Cell;
 

@@ -200,7 +200,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
 
 /// Before ranks are assigned, such an agent is rejected, and the job waits for another one.
 #[test]
-fn who_speaks_too_early_is_sent_away() {
+fn an_agent_that_speaks_too_early_is_refused() {
     let rank = rank();
     let (mut running, token, address) = head(&[&rank, "exchange"]);
     for early in [

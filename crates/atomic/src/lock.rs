@@ -604,7 +604,7 @@ mod models {
     }
 
     #[test]
-    fn who_passes_it_on_forgets_nobody() {
+    fn a_holder_that_passes_it_on_forgets_no_waiter() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {
@@ -633,7 +633,7 @@ mod models {
     }
 
     #[test]
-    fn who_waits_among_threads_that_give_way_is_not_forgotten() {
+    fn a_waiter_among_threads_that_give_way_is_not_forgotten() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_in_vain_gives_way_in_a_crowd_only() {
+    fn unsuccessful_polls_give_way_in_a_crowd_only() {
         for (awake, others, least, most) in [
             // Nobody else wants a core: never.
             (2, 0, 0, 0),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_on_a_core_with_another_member_parts_from_it() {
+    fn a_member_that_polls_on_the_core_of_another_moves_away() {
         let (mut machine, mut asking) = (Simulated::new(2, 2, 1), Asking::default());
         machine.shared = Some(false);
         assert_eq!(ask(&machine, &mut asking, 10_000), 0);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_on_a_core_with_another_member_parts_from_it() {
+    fn a_member_that_waits_on_the_core_of_another_moves_away() {
         let mut machine = Simulated::new(2, 2, 1);
         machine.shared = Some(true);
         assert!(machine.wait(5_000));
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_under_simulation_does_not_yield() {
+    fn a_member_that_polls_under_simulation_does_not_yield() {
         let (machine, mut asking) = (Simulated::new(0, 2, 0), Asking::default());
         assert_eq!(ask(&machine, &mut asking, 1000), 0);
     }
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_awake_elsewhere_cost_nothing() {
+    fn members_awake_on_other_cores_cost_nothing() {
         for slowness in [1, 3, 5] {
             let mut machine = Simulated::new(17, 2, 0);
             for slowness in [1, slowness, 1] {

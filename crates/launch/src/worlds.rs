@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_world_that_is_lost_asks_for_its_port_and_hears_why() {
+    fn a_parent_that_waits_for_a_lost_world_asks_for_its_port_and_hears_why() {
         let mut worlds = Worlds::new(2, 8);
         let (one, two) = (port(worlds.open_port(0)), port(worlds.open_port(0)));
         let (met, lost) = (

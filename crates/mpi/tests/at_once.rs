@@ -243,7 +243,7 @@ impl Listener for Heard {
 }
 
 #[test]
-fn who_listens_hears_of_every_receive() {
+fn a_listener_hears_of_every_receive() {
     everywhere(1, |process| {
         let world = process.world();
         let heard = Arc::new(Heard::default());

@@ -52,7 +52,7 @@ mod tests {
     use weft_fabric::Peer;
 
     #[test]
-    fn who_leaves_tries_longer_for_those_that_are_there() {
+    fn a_leaving_endpoint_tries_longer_for_peers_that_are_there() {
         assert!(!tries_on(Remains::Nothing, Duration::ZERO));
         for remains in [Remains::ForTheGone, Remains::ForOthers] {
             assert!(tries_on(remains, Duration::ZERO));

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_lost_in_the_middle_of_pieces_is_not_waited_for() {
+    fn a_peer_lost_in_the_middle_of_pieces_is_not_waited_for() {
         let Some(([mut owner, asker], [window, _source])) = in_the_middle() else {
             return;
         };

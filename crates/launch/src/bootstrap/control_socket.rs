@@ -89,7 +89,7 @@ mod tests {
     use crate::job_request::JobAnswer;
 
     #[test]
-    fn who_has_parted_goes_on_when_that_was_heard() {
+    fn a_rank_that_says_goodbye_goes_on_when_that_was_heard() {
         let (launcher, rank) = socket_pair(Carries::Messages).expect("descriptors are left");
         let mut bytes = vec![0; ANSWER];
         let mut heard = || {

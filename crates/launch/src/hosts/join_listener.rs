@@ -284,7 +284,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn who_knows_the_token_comes_in_past_any_number_of_strangers() {
+    fn a_host_that_knows_the_token_joins_beside_any_number_of_strangers() {
         let key = Key::random().expect("random");
         let mut listener = JoinListener::open("127.0.0.1:0", key.clone(), 4).expect("a port");
         let address = listener.address();

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_without_mpi_is_found_when_another_initialises() {
+    fn a_rank_that_ended_without_mpi_is_found_when_another_initialises() {
         let mut ranks = RankTable::new(2);
         ranks.start_all();
         ranks.end(1, ExitStatus::from_raw(0));
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_before_others_have_come_to_mpi_leaves_early() {
+    fn a_rank_that_finalises_before_others_initialise_leaves_early() {
         let mut ranks = RankTable::new(2);
         ranks.start_all();
         ranks.tell(1, Notice::Initialised);

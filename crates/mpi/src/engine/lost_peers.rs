@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_anybody_is_told_of_members_alone() {
+    fn a_receive_from_any_source_is_told_of_members_alone() {
         let mut lost = LostPeers::new(FirstPeers(5));
         let group = Group::of(vec![Peer(0), Peer(2), Peer(4)]);
         assert!(lost.is_quiet() && lost.error_of(Peer(1)).is_none());

@@ -505,7 +505,7 @@ mod tests {
     use crate::{Buffer, Process, buffer};
 
     #[test]
-    fn who_waits_awake_looks_unless_the_driver_sleeps() {
+    fn an_awake_waiter_looks_unless_the_driver_sleeps() {
         let ranks: Vec<_> = Local::group(2)
             .into_iter()
             .map(|endpoint| Process::new(Box::new(endpoint)))

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_other_locks_goes_past_a_writer_by_the_clock_of_the_window() {
+    fn a_rank_with_other_locks_goes_past_a_writer_by_the_clock_of_the_window() {
         let control = SharedMemory::of_this_process(bytes(3)).expect("maps");
         let clock = SharedMemory::of_this_process(bytes(3)).expect("maps");
         let lock = SharedLock::new(&control, 3, FenceMode::Symmetric);

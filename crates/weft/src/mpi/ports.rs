@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_at_a_port_that_is_closed_is_told() {
+    fn a_waiter_at_a_port_that_is_closed_is_told() {
         mpi::test(2, |world| {
             let itself = world.split(world.rank() as i32, 0)?;
             if world.rank() == 0 {

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_without_a_goodbye_is_missed_after_a_moment() {
+    fn a_host_that_ends_without_a_goodbye_is_missed_after_a_moment() {
         let (mut watch, told) = watch();
         let (link, theirs) = pair();
         watch.called(2, link);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_said_goodbye_is_not_missed() {
+    fn a_host_that_has_said_goodbye_is_not_missed() {
         let (mut watch, told) = watch();
         let (link, theirs) = pair();
         watch.called(1, link);
@@ -245,7 +245,7 @@ mod tests {
 
     /// Rank 0 may have finalised before it has heard the call.
     #[test]
-    fn who_has_not_answered_is_not_missed() {
+    fn a_host_that_has_not_answered_is_not_missed() {
         let (mut watch, _) = watch();
         for (answers, missed) in [(false, 0), (true, 1)] {
             let (link, mut theirs) = pair();

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_key_gets_the_memory_and_nobody_else() {
+    fn only_a_process_that_knows_the_key_gets_the_memory() {
         let key = Key::random().expect("random");
         let other = Key::random().expect("random");
         let listener = SegmentListener::open().expect("sockets");

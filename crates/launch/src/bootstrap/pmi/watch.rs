@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_without_goodbye_is_named() {
+    fn a_rank_that_ends_without_a_goodbye_is_named() {
         let (one, with) = pair(1);
         let (two, without) = pair(2);
         let (three, alive) = pair(3);
@@ -172,7 +172,7 @@ mod tests {
 
     /// Both have said goodbye, and the other one has ended without reading ours.
     #[test]
-    fn a_goodbye_is_heard_of_who_has_not_read_ours() {
+    fn a_goodbye_is_heard_from_a_rank_that_has_not_read_ours() {
         let (one, other) = pair(1);
         let there = Neighbour::new(0, other);
         there.part();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_lost_when_all_have_parted() {
+    fn no_rank_is_lost_when_all_have_said_goodbye() {
         let (one, other) = pair(1);
         part(&[Neighbour::new(0, other)]);
         assert_eq!(first_lost(&[one]), None);

@@ -61,7 +61,7 @@ fn assigned() -> Protocol {
 }
 
 #[test]
-fn profiles_and_clocks_are_told_by_who_was_asked() {
+fn only_an_agent_that_was_asked_sends_profiles_and_clocks() {
     let piece = |rank, length| FromAgent::Profile {
         rank,
         piece: vec![0; length],

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_any_makes_a_knot() {
+    fn ranks_that_wait_for_any_of_several_make_a_knot() {
         let any = vec![from(None), from(Some(0)), from(Some(0))];
         assert_eq!(of(any), Some(Core::Knot(vec![0, 1, 2])));
         // A cycle beside it says more.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_the_reason() {
+    fn a_rank_that_is_gone_is_the_reason() {
         let gone = vec![from(Some(1)), from(Some(7))];
         assert_eq!(of(gone), Some(Core::Gone(1, 7)));
     }

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_other_locks_goes_past_a_writer_once() {
+    fn a_reader_with_other_locks_goes_past_a_writer_once() {
         let mut queue = LockQueue::default();
         assert!(queue.request(Peer(0), Shared, false, 7));
         assert_eq!(next(&mut queue), Some(0));

@@ -34,7 +34,7 @@ impl Random {
 }
 
 #[test]
-fn whatever_a_peer_says_stays_within_the_window() {
+fn any_message_of_a_peer_stays_within_the_window() {
     let rounds = if cfg!(miri) { 300 } else { 200_000 };
     let mut memory = vec![0xA5u8; 4096 + 128 + 4096];
     let window = region_of(&mut memory).part(4096, 128).expect("within");

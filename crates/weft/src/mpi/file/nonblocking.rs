@@ -243,7 +243,7 @@ mod tests {
 
     /// Requests of all six ways under way at the same time, waited for in the other order.
     #[test]
-    fn what_is_begun_ends_whoever_waits_first() {
+    fn nonblocking_accesses_end_in_any_order_of_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         mpi::test(3, |world| {

@@ -120,7 +120,7 @@ fn two_worlds_meet_and_part() {
 
 /// Who dies after it has parted dies alone: by then all of its own side have parted as well, however slow they are.
 #[test]
-fn all_have_parted_when_one_returns() {
+fn all_have_disconnected_when_one_returns() {
     let parted: Arc<[AtomicBool; ALL as usize]> = Arc::default();
     on_threads(&|process: Arc<Process>| {
         let me = process.me().0;

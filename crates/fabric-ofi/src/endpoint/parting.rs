@@ -64,7 +64,7 @@ mod tests {
 
     /// A buffer that a provider never returns: its message was for a peer that said goodbye and ended.
     #[test]
-    fn what_is_held_for_the_gone_alone_is_told_apart() {
+    fn messages_held_for_lost_peers_alone_are_known() {
         if crate::found().is_err() {
             return;
         }

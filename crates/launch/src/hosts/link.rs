@@ -398,7 +398,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_stranger_and_a_silent_one_are_told_apart() {
+    fn a_peer_without_the_key_and_a_silent_one_are_told_apart() {
         let (mut left, right) = pair();
         left.set_silence(Duration::from_millis(1));
         let later = Instant::now() + Duration::from_millis(1);

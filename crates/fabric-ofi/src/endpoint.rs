@@ -18,9 +18,9 @@
 //! ```
 
 mod face;
+mod leaving;
 mod members;
 mod messages;
-mod parting;
 mod sleeping;
 mod transfers;
 

@@ -38,7 +38,7 @@ use super::hosts::HostMap;
 pub const NAME: &str = "calls";
 
 /// Answers where the lowest rank of a host, which it is given, can be called.
-pub type Place = dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync;
+pub type ListenAddressOf = dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync;
 
 /// The hosts of a job, for callers and listeners.
 #[derive(Clone, Debug)]

@@ -53,7 +53,7 @@ use self::head::Head;
 use self::searcher::{ENDS, Role, Search};
 use super::abstract_socket;
 use super::adopted::AGAIN;
-use super::calls::{CalledHosts, Place};
+use super::calls::{CalledHosts, ListenAddressOf};
 use super::key_listener::shown_by;
 use super::{BootstrapError, runs_as_us};
 use crate::control::Message;
@@ -116,7 +116,7 @@ struct Member {
     /// A view of the memory, once it is needed; `None` if it cannot be had.
     watch: OnceLock<Option<Watch>>,
     /// Where the lowest rank of another host can be called.
-    place: OnceLock<Box<Place>>,
+    place: OnceLock<Box<ListenAddressOf>>,
     end_job: OnceLock<Box<EndJob>>,
     /// It was found that no rank can go on, and the job is about to end.
     outcome: OnceLock<()>,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weft_sys::poll;
 
-use super::{Answered, Call, CalledHosts, Place};
+use super::{Answered, Call, CalledHosts, ListenAddressOf};
 use crate::hosts::dial::dial;
 use crate::hosts::link::{Link, LinkError};
 use crate::hosts::listen_addresses;
@@ -94,7 +94,7 @@ pub fn call_to_search(
     hosts: &CalledHosts,
     rank: u32,
     may_judge: bool,
-    place: &Place,
+    place: &ListenAddressOf,
 ) -> Option<Judge> {
     let begun = Instant::now();
     for host in 0..hosts.map.count() {

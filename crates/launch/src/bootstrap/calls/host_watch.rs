@@ -39,7 +39,7 @@ enum Word {
     /// From now on an end without goodbye is a loss.
     Watched,
     /// Goodbye.
-    Part,
+    Goodbye,
 }
 
 /// Facts about losses, and the reaction to one.
@@ -159,7 +159,7 @@ impl HostWatch {
     /// Says goodbye to all.
     pub fn part(&mut self) {
         for one in &mut self.watched {
-            one.link.say(&Word::Part);
+            one.link.say(&Word::Goodbye);
             one.link.drain(LEAVE);
         }
     }
@@ -173,7 +173,7 @@ impl Watched {
         while let Ok(Some(word)) = self.link.next() {
             match word {
                 Word::Watched => self.counts = true,
-                Word::Part => return false,
+                Word::Goodbye => return false,
             }
         }
         if filled.is_err() {

@@ -221,7 +221,7 @@ impl Waiting {
 #[derive(Debug)]
 pub struct Asking {
     /// Looks that found nothing, one after the other.
-    vain: u32,
+    empty_polls: u32,
     /// Of them, the one after which to consider.
     next: u32,
     /// Giving way is also for what else the member has to do.
@@ -231,7 +231,7 @@ pub struct Asking {
 impl Default for Asking {
     fn default() -> Self {
         Self {
-            vain: 0,
+            empty_polls: 0,
             next: FREE,
             has_more_to_do: false,
         }
@@ -248,15 +248,15 @@ impl Asking {
     /// A poll found something.
     #[inline]
     pub fn found(&mut self) {
-        self.vain = 0;
+        self.empty_polls = 0;
     }
 
     /// A poll found nothing. True if the caller is to [yield](give_way) before it polls again: because more members are
     /// awake than there are cores, and this one is wanted as far as is known; or another member is on this one.
     #[inline]
-    pub fn in_vain(&mut self, bell: &dyn Bell) -> bool {
-        self.vain += 1;
-        if self.vain < self.next {
+    pub fn found_nothing(&mut self, bell: &dyn Bell) -> bool {
+        self.empty_polls += 1;
+        if self.empty_polls < self.next {
             return false;
         }
         self.consider(bell, &Real)
@@ -264,7 +264,7 @@ impl Asking {
 
     #[cold]
     fn consider(&mut self, bell: &dyn Bell, machine: &impl Machine) -> bool {
-        self.vain = 0;
+        self.empty_polls = 0;
         let load = bell.load();
         if load.awake <= load.cores {
             self.next = bell.polls_per_clock_read();
@@ -427,8 +427,8 @@ mod tests {
     fn ask(machine: &Simulated, asking: &mut Asking, times: u32) -> u64 {
         let before = machine.yields();
         for _ in 0..times {
-            asking.vain += 1;
-            if asking.vain >= asking.next && asking.consider(machine, machine) {
+            asking.empty_polls += 1;
+            if asking.empty_polls >= asking.next && asking.consider(machine, machine) {
                 give_way_on(machine, machine);
             }
         }

@@ -520,7 +520,7 @@ impl Engine {
             self.asking.found();
             return Asked::Found(());
         }
-        if self.asking.in_vain(bell) {
+        if self.asking.found_nothing(bell) {
             return Asked::GiveWay;
         }
         Asked::Nothing

@@ -111,7 +111,7 @@ impl Guard<'_> {
             return;
         }
         let bell = &**self.shared().bell();
-        if self.asking.in_vain(bell) {
+        if self.asking.found_nothing(bell) {
             if self.neighbours.any {
                 self.help_others();
             }

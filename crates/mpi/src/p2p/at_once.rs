@@ -242,7 +242,7 @@ impl Comm {
     /// [`iprobe`](Self::iprobe) for any message: true if there is none at all.
     #[inline(always)]
     #[must_use]
-    pub fn iprobe_in_vain(&self) -> bool {
+    pub fn iprobe_finds_nothing(&self) -> bool {
         let asked = self
             .shared()
             .try_asking(|engine, bell| engine.probe_at_once(bell));

@@ -482,7 +482,7 @@ impl Comm {
     pub(crate) fn run_unless(
         &self,
         schedule: Schedule,
-        is_vain: impl Fn() -> bool,
+        may_give_up: impl Fn() -> bool,
     ) -> Result<bool> {
         let request = self.start(schedule, Form::Blocking)?;
         let mut engine = self.lock();
@@ -490,7 +490,7 @@ impl Comm {
             if engine.is_over(request) || engine.held_up(request).is_some() {
                 return Some(true);
             }
-            is_vain().then_some(false)
+            may_give_up().then_some(false)
         });
         drop(engine);
         if !is_over {

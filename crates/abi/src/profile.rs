@@ -60,7 +60,7 @@ use crate::generated::profiled::CALLS;
 use crate::state::{self, Runtime};
 use area::Event;
 use arguments::{arrival, bytes_of, cost_of, knows_its_source, source_of, want_status};
-use call::{Call, Kind};
+use call::{Call, CallKind};
 use token::Token;
 use trampoline::Frame;
 
@@ -154,7 +154,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     let Some((area, site)) = recorder.site(program_place(frame.back), number) else {
         return whole;
     };
-    if call.kind != Kind::Collective {
+    if call.kind != CallKind::Collective {
         area.record(number, recorder.slices.number());
         // SAFETY: the frame is that of the call.
         let cost = unsafe { cost_of(recorder, call, frame) };
@@ -165,7 +165,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     // SAFETY: the frame is that of the call.
     let bytes = unsafe { bytes_of(call, frame) };
     area.count(site, bytes);
-    if call.kind == Kind::Collective {
+    if call.kind == CallKind::Collective {
         // SAFETY: as above.
         frame.arrival = unsafe { arrival(recorder, area, call, frame) };
     }
@@ -235,7 +235,7 @@ unsafe fn begin_messages(recorder: &Recorder, call: &Call, frame: &mut Frame) {
     if !recorder.marks.are_used() {
         return;
     }
-    if matches!(call.kind, Kind::Send | Kind::Exchange | Kind::Start) {
+    if matches!(call.kind, CallKind::Send | CallKind::Exchange | CallKind::Start) {
         frame.mark = recorder.marks.begin_call();
     }
     // SAFETY: as the caller promises.
@@ -270,7 +270,7 @@ unsafe fn sent(recorder: &Recorder, call: &Call, frame: &Frame, event: &Event) -
         tag,
         context: engine,
         bytes: match call.kind {
-            Kind::Start => u64::MAX,
+            CallKind::Start => u64::MAX,
             _ => event.bytes,
         },
         mark,
@@ -325,7 +325,7 @@ unsafe fn end_messages(
         if let Some(named) = named {
             (event.peer, event.tag, event.context) = (named.peer, named.tag, named.context);
         }
-        if call.kind == Kind::Receive
+        if call.kind == CallKind::Receive
             && let Some(received) = messages::received(call, frame)
         {
             (event.peer, event.tag) = (received.peer, received.tag);

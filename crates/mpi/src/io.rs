@@ -49,7 +49,7 @@ use crate::engine::RequestId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 
-pub use access::{Access, Direction, Place};
+pub use access::{Access, Direction, FilePosition};
 pub use hints::{Aggregation, Hints};
 pub use mode::AccessMode;
 pub use open::{delete, open, refuse_to_open};

@@ -16,7 +16,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use weft_mpi::error::Result;
 use weft_mpi::rma::{Flavor, Window};
 
-use super::accesses::{self, Access, Ended, Kind, bytes_of, common};
+use super::accesses::{self, Access, Ended, AccessKind, bytes_of, common};
 use super::epochs::{self, Within};
 use super::findings;
 use crate::handle::creation::NamedCallSite;
@@ -35,7 +35,7 @@ static COPIES: LazyLock<Mutex<HashMap<u32, Vec<u8>>>> = LazyLock::new(Mutex::def
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     origin: u32,
-    kind: Kind,
+    kind: AccessKind,
     spans: Vec<Range<i64>>,
     sum: Option<u64>,
     within: Within,
@@ -46,9 +46,9 @@ struct Told {
 impl Told {
     fn encode(access: &Access, made: &str, into: &mut Vec<u8>) {
         let (kind, op) = match access.kind {
-            Kind::Get => (0, 0),
-            Kind::Put => (1, 0),
-            Kind::Accumulate(op) => (2, op),
+            AccessKind::Get => (0, 0),
+            AccessKind::Put => (1, 0),
+            AccessKind::Accumulate(op) => (2, op),
         };
         let made = &made.as_bytes()[..made.len().min(usize::from(u16::MAX))];
         into.extend([kind, op, u8::from(access.sum.is_some())]);
@@ -95,9 +95,9 @@ impl Told {
         Some(Self {
             origin,
             kind: match kind {
-                0 => Kind::Get,
-                1 => Kind::Put,
-                _ => Kind::Accumulate(op),
+                0 => AccessKind::Get,
+                1 => AccessKind::Put,
+                _ => AccessKind::Accumulate(op),
             },
             sum: (has_sum != 0).then_some(sum),
             within,
@@ -225,8 +225,8 @@ fn look_at_memory(window: &Window, all: &[Told], conflicting: &[bool]) {
             others.any(|(_, other)| other.kind.writes() && common(&other.spans, span).is_some())
         };
         let verb = match (told.kind, told.sum) {
-            (Kind::Put, Some(_)) => "writes",
-            (Kind::Get, _) => "reads",
+            (AccessKind::Put, Some(_)) => "writes",
+            (AccessKind::Get, _) => "reads",
             _ => continue,
         };
         if told.within != Within::Fences
@@ -315,12 +315,12 @@ mod tests {
             place: None,
         };
         let spans = vec![-8..4, 16..80];
-        for kind in [Kind::Get, Kind::Put, Kind::Accumulate(3)] {
+        for kind in [AccessKind::Get, AccessKind::Put, AccessKind::Accumulate(3)] {
             let access = Access::for_tests(made, kind, spans.clone());
             Told::encode(&access, "MPI_Put at a.c:3", &mut bytes);
         }
         let mut rest = &bytes[..];
-        for kind in [Kind::Get, Kind::Put, Kind::Accumulate(3)] {
+        for kind in [AccessKind::Get, AccessKind::Put, AccessKind::Accumulate(3)] {
             let told = Told::decode(2, &mut rest).expect("one");
             assert_eq!((told.kind, told.origin, &told.spans), (kind, 2, &spans));
             assert_eq!(told.made, "MPI_Put at a.c:3");

@@ -20,7 +20,7 @@ use weft_launch::profile::layout::{self, EventKind, NOBODY};
 use weft_mpi::marks::Marker;
 
 use super::area::{Area, Event};
-use super::call::{Call, Kind};
+use super::call::{Call, CallKind};
 use super::recorder::Recorder;
 use super::thread_state;
 use super::trampoline::Frame;
@@ -114,8 +114,8 @@ impl Marker for Recorder {
 unsafe fn statuses(call: &Call, frame: &Frame) -> (usize, usize) {
     let completes = call.request.number().is_some() || call.requests.number().is_some();
     // Other calls read their status, or send.
-    let receives = matches!(call.kind, Kind::Receive | Kind::Exchange);
-    if !(receives || completes && call.kind == Kind::Complete) {
+    let receives = matches!(call.kind, CallKind::Receive | CallKind::Exchange);
+    if !(receives || completes && call.kind == CallKind::Complete) {
         return (0, 0);
     }
     // SAFETY: the call has these arguments.
@@ -162,7 +162,7 @@ pub unsafe fn clear(call: &Call, frame: &Frame) {
 /// # Safety
 /// The frame is that of the call.
 pub unsafe fn lend_statuses(call: &Call, frame: &mut Frame) -> Option<Box<[c::Status]>> {
-    if call.kind != Kind::Complete {
+    if call.kind != CallKind::Complete {
         return None;
     }
     // SAFETY: the call has these arguments.

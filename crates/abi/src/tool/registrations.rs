@@ -55,7 +55,7 @@ struct Inner {
 /// A registration of one kind of event.
 #[derive(Debug)]
 pub struct Registration {
-    pub kind: &'static events::Kind,
+    pub kind: &'static events::EventType,
     inner: Mutex<Inner>,
 }
 
@@ -86,7 +86,7 @@ fn is_inside() -> bool {
 
 impl Registration {
     /// A registration; `None` if there are too many.
-    pub fn create(kind: &'static events::Kind) -> Option<usize> {
+    pub fn create(kind: &'static events::EventType) -> Option<usize> {
         let registration = Arc::new(Self {
             kind,
             inner: Mutex::default(),
@@ -316,6 +316,6 @@ pub fn forget_all() {
 }
 
 /// The row of an event's index.
-pub fn kind_of(index: c_int) -> crate::fault::Checked<&'static events::Kind> {
+pub fn kind_of(index: c_int) -> crate::fault::Checked<&'static events::EventType> {
     super::row(EVENTS, index, "event")
 }

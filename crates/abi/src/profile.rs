@@ -235,7 +235,10 @@ unsafe fn begin_messages(recorder: &Recorder, call: &Call, frame: &mut Frame) {
     if !recorder.marks.are_used() {
         return;
     }
-    if matches!(call.kind, CallKind::Send | CallKind::Exchange | CallKind::Start) {
+    if matches!(
+        call.kind,
+        CallKind::Send | CallKind::Exchange | CallKind::Start
+    ) {
         frame.mark = recorder.marks.begin_call();
     }
     // SAFETY: as the caller promises.

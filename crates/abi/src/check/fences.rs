@@ -16,7 +16,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use weft_mpi::error::Result;
 use weft_mpi::rma::{Flavor, Window};
 
-use super::accesses::{self, Access, Ended, AccessKind, bytes_of, common};
+use super::accesses::{self, Access, AccessKind, Ended, bytes_of, common};
 use super::epochs::{self, Within};
 use super::findings;
 use crate::handle::creation::NamedCallSite;

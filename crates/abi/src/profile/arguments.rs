@@ -7,7 +7,7 @@
 use weft_launch::profile::layout::NOBODY;
 
 use super::area::Area;
-use super::call::{Call, CallKind, ArgumentIndex};
+use super::call::{ArgumentIndex, Call, CallKind};
 use super::messages;
 use super::recorder::Recorder;
 use super::trampoline::Frame;
@@ -80,7 +80,8 @@ pub unsafe fn want_status(call: &Call, frame: &mut Frame) {
     let Some(place) = call.status.number() else {
         return;
     };
-    let wanted = matches!(call.kind, CallKind::Complete | CallKind::Receive) || call.source != ArgumentIndex::NONE;
+    let wanted = matches!(call.kind, CallKind::Complete | CallKind::Receive)
+        || call.source != ArgumentIndex::NONE;
     // SAFETY: the call has this argument.
     if wanted && unsafe { frame.argument(place) } == 0 {
         frame.status = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);

@@ -290,7 +290,7 @@ impl JobConnector for OtherJobs {
 
     fn listen(&self, terms: Terms) -> Result<Box<dyn ListeningEnd>> {
         let process = self.process.upgrade().ok_or_else(gone)?;
-        // Who this is among them is known when all listen.
+        // The number of this process among them is known when all listen.
         let mut config = Config::new(0, u32::MAX, Key::from_bytes([0; Key::BYTES]));
         config.neighbours = process.load().awake;
         // Loopback is read by nobody.

@@ -93,7 +93,7 @@ pub struct RoomState {
     pub free: Vec<u32>,
     /// Those whose process has ended, or is about to.
     pub soon: usize,
-    /// Who has not called MPI since such an end.
+    /// Ranks that have not called MPI since such an end.
     pub behind: Option<u32>,
 }
 
@@ -397,7 +397,7 @@ impl RankProcesses {
     pub fn record_addresses(&self, addresses: &[Address]) {
         let watch = &self.segment.watch;
         for one in addresses {
-            // What does not fit was refused before.
+            // A value that does not fit was refused before.
             let _ = watch.record_address(one.number, one.incarnation, one.address.as_bytes());
         }
         watch.announce_addresses();

@@ -244,7 +244,7 @@ impl Worlds {
         }
     }
 
-    /// Those who have had a world started do not wait for it any more.
+    /// The parents of a world do not wait for it any more.
     fn abandon(&mut self, process: u32, name: &str) -> Served {
         let mut worlds = self.worlds.values();
         let awaited = worlds

@@ -40,7 +40,7 @@ const WITH_VALUE: [&str; 16] = [
     "-Xlinker",
 ];
 
-/// What was asked for.
+/// The task of the wrapper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ask {
     /// To compile.

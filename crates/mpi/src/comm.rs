@@ -281,7 +281,7 @@ impl Comm {
     #[inline]
     #[must_use]
     pub fn context(&self) -> u32 {
-        // Whoever may use the communicator has seen the end of the request that wrote it, which the
+        // A thread that may use the communicator has seen the end of the request that wrote it, which the
         // lock of the engine orders.
         self.context.load(Ordering::Relaxed)
     }

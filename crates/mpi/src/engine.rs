@@ -200,13 +200,13 @@ pub(crate) struct Engine {
     driven: bool,
     /// … and sleeps on the bell.
     driver_sleeps: bool,
-    /// Those who wait while another drives.
+    /// The threads that wait while another one drives.
     parked: Parked,
     futures: Futures,
     asking: Asking,
     /// Other engines of the rank.
     neighbours: Neighbours,
-    /// Who marks the messages of the program.
+    /// Marks the messages of the program.
     marking: Marking,
 }
 
@@ -377,7 +377,7 @@ impl Engine {
         !self.outbox.is_clear(peer)
     }
 
-    /// Something has changed outside of the engine: whoever waits for arrivals is to look.
+    /// Something has changed outside of the engine: waiters for arrivals are to look.
     pub(crate) fn notify(&mut self) {
         self.core.wake_for_arrival();
     }
@@ -393,7 +393,7 @@ impl Engine {
     /// point-to-point calls have sent, with the first of those: see
     /// [`Comm::drop_messages`](crate::Comm::drop_messages).
     pub(crate) fn drop_context(&mut self, context: u32) -> Option<(usize, Outcome)> {
-        // What has come is to be found, but who never stops sending must not keep us. A thread that drives looks
+        // Messages that have come are to be found, but a peer that never stops sending must not keep us. A thread that drives looks
         // all the time.
         for _ in 0..LOOKS_BEFORE_DROPPING {
             if self.driven || !self.progress() {

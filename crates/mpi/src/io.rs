@@ -104,7 +104,7 @@ pub struct File {
     failed: Mutex<Vec<(RequestId, Error)>>,
 }
 
-/// Who may aggregate.
+/// The ranks that may aggregate.
 #[derive(Clone, Debug)]
 struct Candidates {
     /// A rank of each host first, then a second of each.

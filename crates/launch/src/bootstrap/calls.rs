@@ -58,7 +58,7 @@ impl CalledHosts {
     }
 }
 
-/// What is asked.
+/// A question of a caller.
 #[derive(Debug, Serialize, Deserialize)]
 enum Call {
     /// To start the head, if there is none.
@@ -71,7 +71,7 @@ enum Call {
     Search { rank: u32 },
 }
 
-/// What is answered.
+/// The answer to a caller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Answered {
     /// There is a head, which listens there.

@@ -16,7 +16,7 @@ pub struct ControlSocket {
     socket: OwnedFd,
     /// One question at a time.
     asking: Mutex<()>,
-    /// What takes several messages, one after the other.
+    /// For data that take several messages, one after the other.
     telling: Mutex<()>,
 }
 

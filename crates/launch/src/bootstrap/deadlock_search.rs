@@ -230,7 +230,7 @@ impl DeadlockSearch {
         for _ in 0..TRIES {
             match state.way.as_ref().map(|way| tell(way, waits)) {
                 Some(Ok(())) => return,
-                // Who searches does not read, and is told again when it asks again.
+                // A rank that searches does not read, and is told again when it asks again.
                 Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
                     state.way = None;
                     return;
@@ -275,7 +275,7 @@ impl DeadlockSearch {
         state.way = None;
         let searched = state.search.take();
         let has_searched = searched.is_some();
-        // Whoever judges ends its links first: those at the other ends look for another one.
+        // The head ends its links first: the hosts at the other ends look for another head.
         let mut kept = searched.and_then(Search::end);
         if kept.is_none() && state.ends_early && member.host.hosts.map.count() > 1 {
             kept = Member::leave_early(member);

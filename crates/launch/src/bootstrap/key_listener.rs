@@ -96,7 +96,7 @@ impl KeyListener {
         self.sockets.push(socket);
     }
 
-    /// Who has shown this; `None` if it is no rank of this job.
+    /// The rank that has shown this; `None` if it is no rank of this job.
     fn rank_of(&self, shown: &[u8]) -> Option<u32> {
         let rank = shown.last_chunk().map(|rank| u32::from_le_bytes(*rank))?;
         is_same(shown, &shown_by(rank, &self.key)).then_some(rank)

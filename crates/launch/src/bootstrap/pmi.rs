@@ -273,7 +273,7 @@ impl Launcher for Pmi {
     }
 
     fn waits(&self, waits: &RankWaits) {
-        // What others of its launcher do is not known here.
+        // The state of other ranks of its launcher is not known here.
         if self.later.adopted().is_none() {
             self.deadlocks.answer(waits);
         }

@@ -321,7 +321,7 @@ impl Launcher for Pmix {
     fn initialised(&self) {
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
         let end_job = move |lost: &str| {
-            // Who has finalised has no say in it any more.
+            // A rank that has finalised takes no part in it any more.
             if !*open(&over) {
                 crate::user_output::tell(format_args!("weft: {lost}"));
                 watch::wait_for_output_readers();
@@ -356,7 +356,7 @@ impl Launcher for Pmix {
     }
 
     fn waits(&self, waits: &RankWaits) {
-        // What others of its launcher do is not known here.
+        // The state of other ranks of its launcher is not known here.
         if self.later.adopted().is_none() {
             self.deadlocks.answer(waits);
         }

@@ -110,7 +110,7 @@ pub fn run(
         }
     };
     let own = own.map(|mut program| {
-        // Whoever has joined brings the program; what is recorded the head says.
+        // A host that joins brings the program; the head says what is recorded.
         let profile = assignment.profile.clone();
         let variable = profile.map(|value| (profile::VARIABLE.into(), value.into()));
         program.environment.extend(variable);
@@ -294,14 +294,14 @@ impl Agent {
         let rest = self.rest.iter().map(Rest::next_look);
         let link = self.supervision.link.next_look();
         let until = rest.fold(link, Instant::min);
-        // What came together with something else is waited for by nobody.
+        // Messages that came together with something else are handled now: nothing would wake us for them.
         if let Some(stop) = self.execute_all()? {
             return Ok(Some(stop));
         }
         self.supervision.keep_up(now)?;
         let mut entries = self.supervision.entries();
         let outputs_at = entries.len();
-        // What ranks write goes over the link, and so does what they tell.
+        // Output of ranks goes over the link, and so do their notices.
         let full = self.supervision.link.is_full();
         if !full {
             entries.extend(self.outputs.entries());
@@ -347,7 +347,7 @@ impl Agent {
             return Ok(Some(Stop::Leave(None)));
         }
         if hearing {
-            // What came before an end still counts.
+            // Messages from before an end still count.
             let filled = self.supervision.link.fill();
             if let Some(stop) = self.execute_all()? {
                 return Ok(Some(stop));

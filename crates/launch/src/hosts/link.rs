@@ -308,7 +308,7 @@ impl Link {
         const PROBES: u32 = 5;
         let socket = &self.streams.input;
         let interval = (silence / (PROBES + 1)).max(Duration::from_secs(1));
-        // What the kernel refuses costs that, and nothing else.
+        // A refusal of the kernel costs the probe, and nothing else.
         let _ = sockopt::set_tcp_keepidle(socket, interval);
         let _ = sockopt::set_tcp_keepintvl(socket, interval);
         let _ = sockopt::set_tcp_keepcnt(socket, PROBES);

@@ -111,7 +111,7 @@ fn stays(by: &str, processes: &[String]) -> String {
     format!("  the processes are stopped ({by}) and stay until this job is ended: {processes}")
 }
 
-/// What the watch has come to.
+/// The state of the watch.
 enum State {
     /// Nobody is asked: what the segment showed at the last look.
     Resting { shown: Option<u64> },
@@ -284,7 +284,7 @@ impl DeadlockWatch {
                 !answer.depends_on_others() || asked.round != Round::First && !same
             })
         };
-        // Who has finalised or ended since it answered has gone on, and may have done something for the others before.
+        // A rank that has finalised or ended since it answered has gone on, and may have done something for the others before.
         let has_left = asked.before.keys().any(|rank| !judged.contains(rank));
         if judged.is_empty() || has_left || judged.iter().any(may_go_on) {
             return (self.ask_more_rarely(now), None);

@@ -44,7 +44,7 @@ const OBSERVED: Duration = Duration::from_millis(50);
 /// How long nobody is let in when no descriptor is left.
 const REST: Duration = Duration::from_millis(100);
 
-/// What is known of a rank.
+/// The known facts about a rank.
 #[derive(Debug)]
 struct Row {
     world: Option<WorldRank>,

@@ -41,7 +41,7 @@ impl<'a> LocalHost<'a> {
     /// If there are too many ranks, or the kernel refuses the memory.
     pub fn prepare(plan: &'a Plan) -> io::Result<Self> {
         let size = plan.ranks();
-        // What a single rank writes needs not be sorted.
+        // Output of a single rank need not be sorted.
         let direct = size == 1 && !plan.tags && plan.output.is_usual();
         let processes = RankProcesses::prepare(share(plan), None, direct)?;
         Ok(Self::of(plan, processes, Spawning::new(plan), size))

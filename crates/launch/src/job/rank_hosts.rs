@@ -34,7 +34,7 @@ pub enum Token {
     Agents(agents::Token),
     /// What rank 0 reads, on another host.
     Input,
-    /// Whoever has asked for the launcher of ranks on several hosts has ended.
+    /// The process that has asked for the launcher of ranks on several hosts has ended.
     Asker,
 }
 

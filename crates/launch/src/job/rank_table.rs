@@ -217,7 +217,7 @@ impl RankTable {
                 None
             }
             Notice::Initialised => {
-                // What was told twice, by the rank and by the segment, may come late.
+                // A notice that comes twice, by the rank and by the segment, may come late.
                 if *progress == Progress::Before {
                     *progress = Progress::Within;
                 }

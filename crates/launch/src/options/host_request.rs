@@ -86,7 +86,7 @@ impl HostRequest {
                     .into(),
             );
         }
-        // Who joins is not known here; who is here has said how many.
+        // Hosts that join are not known here; those of this job have said how many ranks they take.
         set_ranks(
             line,
             mapping::slots(&self.hosts).filter(|_| !self.hosts.is_empty()),
@@ -216,7 +216,7 @@ impl HostRequest {
     }
 }
 
-/// Who says how many ranks each host takes needs no `-n`.
+/// If the number of ranks of each host is given, `-n` is not needed.
 fn set_ranks(line: &mut CommandLine, slots: Option<u32>) {
     if let [only] = &mut line.programs[..] {
         only.ranks = only.ranks.or(slots);

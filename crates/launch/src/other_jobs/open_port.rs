@@ -26,13 +26,13 @@ use crate::hosts::dial::SILENCE;
 use crate::hosts::join_listener::JoinListener;
 use crate::hosts::listen_addresses;
 
-/// Callers that wait at a port at most; who comes then is turned away.
+/// Most callers that wait at a port; later ones are turned away.
 const MOST_CALLERS: usize = 1024;
 
 /// Most that prove the key of a port at the same moment. Strangers hold as few descriptors of the program as the listener lets them.
 const AT_ONCE: usize = 16;
 
-/// Those who have called at a port, in order.
+/// Callers at a port, in order.
 type Callers = Arc<Mutex<VecDeque<Box<dyn Line>>>>;
 
 /// The address at which other hosts are to connect, as given to `MPI_Open_port`.
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::hosts::dial::dial;
 
-    /// Whoever is on this host comes by the local socket, where the kernel says whose he is: the key alone is not enough.
+    /// A process of this host comes by the local socket, where the kernel names its user: the key alone is not enough.
     #[test]
     fn a_caller_of_this_host_is_not_let_in_at_the_door() {
         let key = Key::random().expect("random");

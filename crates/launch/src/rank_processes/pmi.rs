@@ -40,12 +40,12 @@ const VALUES: usize = 2048;
 const _: () = assert!(NAMES + VALUES <= VALUE_LIMIT);
 /// What names of values begin with that came by PMI.
 const PREFIX: &str = "pmi.";
-/// Who shares a host.
+/// Which ranks share a host.
 const MAPPING: &str = "PMI_process_mapping";
 /// Lines of one rank that are read before others get their turn.
 pub const AT_ONCE: usize = 64;
 
-/// What a rank asks.
+/// A question of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Request {
     Begin {
@@ -259,7 +259,7 @@ impl Connection {
 pub struct Store {
     /// What it is called: another name for each job, which MPICH gives to its files in `/dev/shm`.
     name: String,
-    /// Who shares a host.
+    /// Which ranks share a host.
     mapping: String,
     values: HashMap<String, String>,
     refusal_told: bool,
@@ -385,7 +385,7 @@ impl Store {
     }
 }
 
-/// Who shares a host, as PMI has it: for each run of ranks the host, how many hosts, and how many ranks on each.
+/// Which ranks share a host, in the form of PMI: for each run of ranks the host, how many hosts, and how many ranks on each.
 fn mapping(hosts: &HostMap) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for rank in 0..hosts.size() {

@@ -42,7 +42,7 @@ pub struct RunningRank {
     pub is_finalised: bool,
 }
 
-/// Who has started the process of a rank.
+/// The starter of the process of a rank.
 #[derive(Debug)]
 enum Origin {
     /// We have.
@@ -277,7 +277,7 @@ impl Rank {
         if let Some(control) = &self.control {
             let mut bytes = answer.encode();
             if bytes.len() > ANSWER {
-                // Whoever asked waits for some answer.
+                // The asker waits for some answer.
                 let reason = format!(
                     "the launcher's answer has {} bytes, and at most {ANSWER} are possible; ask for less",
                     bytes.len()

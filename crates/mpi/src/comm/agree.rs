@@ -355,7 +355,7 @@ mod tests {
 
     fn sides(world: &Comm) -> (Arc<Comm>, u32) {
         let (me, other) = (world.rank() / 2, 2 - world.rank() / 2 * 2);
-        // Led by rank 1, who has contexts.
+        // Led by rank 1, which has contexts.
         let order = if me == 0 { [1, 0] } else { [3, 2] };
         let group = Arc::new(world.group().include(&order).unwrap());
         let side = world.create_group(&group, 5).unwrap();

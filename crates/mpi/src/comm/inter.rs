@@ -44,7 +44,7 @@ pub(super) struct Greeting {
     pub size: u32,
 }
 
-/// Whom a leader has met.
+/// The remote leader that a leader has reached.
 pub(super) enum RemoteLeader {
     /// A group of this job, as bytes.
     ThisJob(Greeting, Vec<u8>),
@@ -155,7 +155,7 @@ impl Comm {
         }
         if self.process().is_foreign(&remote) {
             self.process().connections().make_possible();
-            // Who was started later has a place that another may have had: the fabric is to hear of that first.
+            // A process that was started later has a place that another may have had: the fabric is to hear of that first.
             self.process().lock().look();
         }
         let remote = Remote::of(self.group(), Arc::new(remote), meeting.as_ref());

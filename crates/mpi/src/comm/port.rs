@@ -83,7 +83,7 @@ struct Call {
     size: u32,
     /// Names what follows.
     serial: u32,
-    /// Who calls.
+    /// The caller.
     caller: Peer,
 }
 
@@ -343,7 +343,7 @@ impl Process {
             }
             .to_bytes();
             let none = Buffer::untyped(buffer::region_of(&mut none));
-            // Whoever is lost by now needs no answer.
+            // A caller that is lost by now needs no answer.
             let sent = engine.start_send(
                 SendMode::Standard,
                 none,

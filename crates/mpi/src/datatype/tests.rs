@@ -785,7 +785,7 @@ fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
     thread.expect("a thread").join().expect("it does not panic");
 }
 
-/// Who duplicates, frees the original and goes on keeps one datatype, however often.
+/// A program that duplicates, frees the original and repeats that keeps one datatype, however often it does so.
 #[test]
 fn a_chain_of_duplicates_keeps_the_first_only() {
     on_a_small_stack(|| {

@@ -71,7 +71,7 @@ impl Core {
         let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };
-        // What is marked is told with the status of a longer way, and who listens is told of each step.
+        // A mark is told with the status of the full path, and a listener is told of each step.
         if Envelope::is_marked(head) || self.events.are_wanted() {
             return false;
         }
@@ -109,7 +109,7 @@ impl Core {
         let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };
-        // What is marked is told with the status of a longer way.
+        // A mark is told with the status of the full path.
         if data.len() > SHORT || Envelope::is_marked(head) {
             return false;
         }
@@ -247,7 +247,7 @@ impl Engine {
         written
     }
 
-    /// A message was written to the lane of a peer, who is to find it.
+    /// A message was written to the lane of a peer, which is to find it.
     pub(crate) fn announce_written(&mut self, to: Peer) {
         self.fabric.announce(to);
     }
@@ -262,7 +262,7 @@ impl Engine {
         tag: i32,
     ) -> bool {
         let size = region.len();
-        // What is marked goes a longer way.
+        // A marked message takes the full path.
         if self.marking.is_due() {
             return false;
         }
@@ -300,7 +300,7 @@ impl Engine {
         (from, tag): (Peer, i32),
         bell: &Arc<dyn Bell>,
     ) -> Next {
-        // Messages that wait come before those that come, posted receives before this one; who listens is told of each step.
+        // Messages that wait come before those that come, posted receives before this one; a listener is told of each step.
         debug_assert!(!self.has_unexpected());
         if self.core.matching.posted_len() != 0 || self.core.events.are_wanted() || self.driven {
             return Next::Other;
@@ -312,7 +312,7 @@ impl Engine {
         let head = Envelope::eager(context, tag, size as u64)
             .of(signature)
             .to_head();
-        // Whoever makes a request is not there when the message comes.
+        // A call that makes a request does not wait for the message.
         let mut looks = 1;
         loop {
             match self.fabric.take_next(from, &head, &into) {
@@ -339,7 +339,7 @@ impl Engine {
         from: Option<Peer>,
         tag: Option<i32>,
     ) -> Option<Met> {
-        // Who listens is told of each step, and who receives from a revoked communicator that it is.
+        // A listener is told of each step, and a receiver from a revoked communicator that it is revoked.
         if self.core.events.are_wanted() {
             return None;
         }

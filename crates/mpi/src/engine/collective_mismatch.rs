@@ -63,7 +63,7 @@ pub(super) fn is_mismatch(error: &Error) -> bool {
     CLASSES.contains(&error.class())
 }
 
-/// What has got what it does not expect.
+/// The operation that got an unexpected message.
 enum Mismatched {
     Board(BoardId),
     Run(RunId),
@@ -388,7 +388,7 @@ impl Engine {
         })
     }
 
-    /// Whoever does on a board what this rank does by messages is to wake it.
+    /// A member that does on a board what this rank does by messages is to wake it.
     pub(super) fn stand_aside_of_boards(&mut self) {
         for run in self.core.runs.that(|run| !run.has_failed()) {
             if let Some(run) = self.core.runs.get(run) {

@@ -102,7 +102,7 @@ impl LostPeers {
         self.unknown_lost.push((peer, incarnation, from));
     }
 
-    /// Who has told that this process is lost, which has the number of a peer now.
+    /// The peer that has reported the loss of this process, which has the number of a peer now.
     pub(super) fn take_unknown_lost(&mut self, peer: Peer, incarnation: u32) -> Option<Peer> {
         let mut all = self.unknown_lost.iter();
         let &(_, lost, from) = all.find(|(other, ..)| *other == peer)?;

@@ -27,7 +27,7 @@ pub(super) struct OnComplete {
     pub part: Option<PartitionedPart>,
     /// How many requests must end before this one does, which they carry out together; 0 for one.
     pub pending_parts: u8,
-    /// Who waits for it.
+    /// The waiter for it.
     pub waiter: Option<Waiter>,
     /// What a persistent request does each time that it is started.
     pub persistent: Option<Box<PersistentOperation>>,

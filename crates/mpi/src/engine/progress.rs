@@ -422,7 +422,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Whoever does not drive has what it came for; it may be the one that was called.
+    /// A thread that does not drive has its result; it may be the one that was called.
     fn hand_over_unless_driven(&mut self) {
         if !self.driven {
             self.hand_over_progress();

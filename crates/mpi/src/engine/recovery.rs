@@ -206,7 +206,7 @@ impl Engine {
         self.tells_losses = true;
     }
 
-    /// Tells a loss to the ranks of other hosts: who has no connection to the lost one does not hear of it otherwise, and
+    /// Tells a loss to the ranks of other hosts: a rank that has no connection to the lost one does not hear of it otherwise, and
     /// may wait for it. Of those that have its number one after the other the message says which one: it may come when the next
     /// one has that.
     pub(super) fn tell_loss(&mut self, lost: Peer) {

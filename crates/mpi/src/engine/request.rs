@@ -98,7 +98,7 @@ pub(super) struct Request {
     on_complete: OnComplete,
 }
 
-/// The slot: who has it.
+/// The slot: its present request.
 impl Request {
     pub(super) fn vacant(next_free: u32, generation: u32) -> Self {
         Self {

@@ -13,7 +13,7 @@ pub(super) const fn is_word(size: usize) -> bool {
     matches!(size, 1 | 2 | 4 | 8)
 }
 
-/// Who else may change the elements meanwhile.
+/// Others that may change the elements meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Others {
     /// Anybody: each element is changed at once.

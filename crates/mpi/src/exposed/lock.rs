@@ -51,12 +51,12 @@ pub(crate) fn lost_after_sleeps() -> impl Fn(u32) -> bool {
     }
 }
 
-/// Who else may combine elements of the memory meanwhile.
+/// Others that may combine elements of the memory meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) enum ElementLock {
     /// Nobody: only the engine of the rank touches it, and whoever combines holds the engine.
     Engine,
-    /// Whoever shares the memory.
+    /// Any process that shares the memory.
     Shared {
         /// The words of the lock.
         words: SharedMemory,

@@ -333,7 +333,7 @@ impl File {
 
     /// A lock of all that a write touches, together with others that touch their own bytes only.
     fn lock_of<'a>(&self, resolved: &Resolved, storage: &'a dyn Storage) -> Result<Locked<'a>> {
-        // Who cannot read has exclusive locks only.
+        // A rank that cannot read has exclusive locks only.
         Locked::new(storage, !self.mode.reads(), resolved.whole())
     }
 

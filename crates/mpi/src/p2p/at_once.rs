@@ -184,7 +184,7 @@ impl Comm {
         let met = met?;
         Some(met.received(match from {
             Source::Rank(rank) => rank,
-            // Whoever is no member has no message of this context.
+            // A process that is no member has no message of this context.
             Source::Any | Source::Null => self.rank_of(met.from).unwrap_or(met.from.0),
         }))
     }

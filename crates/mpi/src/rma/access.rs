@@ -181,7 +181,7 @@ impl Window {
         base: i64,
         target: &TargetBuffer<'_>,
     ) -> Result<RequestId> {
-        // Others may combine elements of it: whoever waits for one of them learns when that one is lost.
+        // Others may combine elements of it: a waiter for one of them learns when that one is lost.
         let is_lost = |rank| {
             let mut engine = self.engine();
             engine.look();

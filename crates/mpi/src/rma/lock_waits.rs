@@ -60,7 +60,7 @@ impl Window {
     fn count_reader(&self, rank: u32, lock: SharedLock<'_>) {
         if self.targets[rank as usize].count_reader() {
             lock.turn_flags_on();
-            // Whoever waits to be alone meanwhile waits for flags, too, from now on.
+            // A writer that waits meanwhile waits for flags, too, from now on.
             self.tell_waiters(lock);
         }
     }
@@ -176,7 +176,7 @@ impl Window {
     pub(super) fn give_back(&self, rank: u32, kind: LockKind) -> Result<()> {
         let context = self.context();
         if !self.shared_locks {
-            // Whoever gives back what was not given yet would be given it later.
+            // A rank that gave back a lock before it was granted would be granted it later.
             let open = self.await_open(rank);
             self.stores.drain();
             let released = self.engine().release_lock(context, rank);

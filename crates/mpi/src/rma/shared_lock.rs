@@ -72,7 +72,7 @@ pub(super) fn element_lock(control: &SharedMemory, me: u32, for_all: bool) -> El
     }
 }
 
-/// Tickets, who is first in line, and the clock; whoever has attached a block has them.
+/// Tickets, the first in line, and the clock; every member that has attached a block has them.
 #[inline]
 fn words(control: &SharedMemory) -> Option<&[AtomicU64; 3]> {
     control.atomic_u64s(TICKETS)
@@ -125,7 +125,7 @@ impl<'a> SharedLock<'a> {
         }
     }
 
-    /// Who shares it by a number, or has it without having been alone, lets readers go by their flags. Look then who waits: a writer that is
+    /// A rank that shares it by a number, or has it without having been alone, lets readers go by their flags. The caller then looks for waiters: a writer that is
     /// first in line turns that off again.
     #[cold]
     pub(super) fn turn_flags_on(&self) {
@@ -142,7 +142,7 @@ impl<'a> SharedLock<'a> {
         self.bias().is_some_and(ReaderBias::is_on)
     }
 
-    /// Who has taken it, to be alone, without having been in line, makes readers take tickets. Whether nobody shares it by a flag; else the
+    /// A writer that has taken it without having been in line makes readers take tickets. True if nobody shares it by a flag; else the
     /// caller [gives it back](Self::give_up_for_exclusive).
     #[inline]
     pub(super) fn turn_flags_off(&self) -> bool {
@@ -155,7 +155,7 @@ impl<'a> SharedLock<'a> {
         }
     }
 
-    /// Who has taken it, to be alone, gives it back without having been: some may share it by their flags. Flags are on again, for
+    /// A writer that has taken it gives it back without having been alone: some may share it by their flags. Flags are on again, for
     /// who takes it next finds readers by turning them off.
     #[cold]
     pub(super) fn give_up_for_exclusive(&self) {
@@ -206,7 +206,7 @@ impl<'a> SharedLock<'a> {
         self.tickets().is_some_and(TicketLock::is_waited_for)
     }
 
-    /// Who is listed waits no more.
+    /// The listed reader waits no more.
     pub(super) fn unlist(&self) {
         if let Some(tickets) = self.tickets() {
             tickets.unlist();
@@ -275,7 +275,7 @@ impl<'a> SharedLock<'a> {
         })
     }
 
-    /// Those who want to be woken, after a change.
+    /// The ranks that want to be woken after a change.
     #[inline]
     pub(super) fn waiters(&self) -> impl Iterator<Item = u32> + use<'a> {
         let Self {

@@ -169,7 +169,7 @@ impl Watched {
     /// Hears it; false: it is not missed.
     fn stays(&mut self, now: Instant) -> bool {
         let filled = self.link.fill();
-        // What was said before the end counts.
+        // Messages from before the end count.
         while let Ok(Some(word)) = self.link.next() {
             match word {
                 Word::Watched => self.counts = true,

@@ -87,7 +87,7 @@ impl CallListener {
         let (begun, watch_begun) = mpsc::channel();
         let thread =
             signal::spawn_without_signals("weft-calls", move || listener_thread.run(begun))?;
-        // Who dies before rank 0 has heard of it is missed by nobody. It ends when the other end is dropped: dialling and its answer
+        // A rank that dies before rank 0 has heard of it is missed by nobody. It ends when the other end is dropped: dialling and its answer
         // have limits.
         let _: Result<(), _> = watch_begun.recv();
         Ok(Self {
@@ -128,7 +128,7 @@ enum Head {
     },
 }
 
-/// Who has called.
+/// The callers.
 struct Caller {
     link: Link,
     /// For the head, or the agent; `None`: for nothing.
@@ -240,7 +240,7 @@ impl<S: Start> ListenerThread<S> {
 
     /// Does what a caller asks; an error: it is gone.
     fn hear_caller(&mut self, caller: &mut Caller, reading: bool) -> Result<(), LinkError> {
-        // What was said before the end counts.
+        // Messages from before the end count.
         let filled = match reading {
             true => caller.link.fill(),
             false => Ok(()),
@@ -249,7 +249,7 @@ impl<S: Start> ListenerThread<S> {
             let answered = match call {
                 Call::Begin => self.begin(caller),
                 Call::Join { head } => self.join(caller, &head),
-                // What else comes is said to who has the link then.
+                // Later messages go to whoever has the link then.
                 Call::Watch { rank } => {
                     caller.kept = Some(Kept::Watched(rank));
                     return Ok(());

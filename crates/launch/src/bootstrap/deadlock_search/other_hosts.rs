@@ -131,7 +131,7 @@ impl OtherHosts {
             let is_there = rank < self.map.size() && self.map.host(rank) == host;
             is_there.then_some(()).ok_or_else(strange)
         };
-        // What was said before the end counts.
+        // Messages from before the end count.
         while let Some(said) = one.link.next()? {
             match said {
                 FromHost::Runs {

@@ -31,7 +31,7 @@ const PASSED_ON: Duration = Duration::from_millis(200);
 /// process ends.
 pub const ENDS: Duration = Duration::from_secs(3);
 
-/// What the thread is told.
+/// An order to the thread.
 enum Order {
     /// A rank of another host has called, which searches there.
     TakeIn(u32, Box<Link>),
@@ -193,7 +193,7 @@ impl Searcher {
         {
             self.role = self.member.head(&self.watch);
         }
-        // Who is not to judge closes the link: whoever has called looks for another one.
+        // A rank that is not to be the head closes the link: the caller looks for another one.
         if let Role::Head(head) = &mut self.role {
             head.take_in(rank, link);
         }
@@ -236,7 +236,7 @@ impl Searcher {
                 socket: came.socket,
                 waits: WaitsInPieces::default(),
             }));
-            // What they have come to say is there, as a rule.
+            // Their message is usually there already.
             let all = vec![true; self.connections.len()];
             self.hear(&all);
         }

@@ -24,7 +24,7 @@ struct Rank {
     _fabric: Shm,
 }
 
-/// What the launcher is told.
+/// A message to the launcher.
 type Told = (u8, String);
 
 fn ranks(count: u32, on_deadlock: OnDeadlock) -> Vec<Rank> {

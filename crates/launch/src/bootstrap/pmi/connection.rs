@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
 
-    /// What another rank has put there by itself: nothing that it says has us ask without end.
+    /// A value that another rank has put there by itself: no value makes us ask without end.
     #[test]
     fn a_forged_value_is_refused() {
         for (first, rest) in [

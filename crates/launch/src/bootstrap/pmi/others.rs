@@ -40,7 +40,7 @@ pub trait Store {
     fn launcher(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// What a rank has found out of the others.
+/// The knowledge of a rank about the others.
 pub struct Others {
     pub hosts: HostMap,
     pub key: Key,

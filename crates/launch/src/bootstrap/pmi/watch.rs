@@ -31,7 +31,7 @@ pub fn wait_for_output_readers() {
     let _ = poll::wait(&mut [], Some(PASSING_ON));
 }
 
-/// What is said before an end in order.
+/// The message before an orderly end.
 const GOODBYE: &[u8] = b"g";
 
 /// Another rank of this host.
@@ -130,7 +130,7 @@ fn first_lost(neighbours: &[Neighbour]) -> Option<u32> {
         let mut still = Vec::with_capacity(left.len());
         for (neighbour, spoken) in left.iter().zip(&spoken) {
             let ended = neighbour.process.is_some() && processes.next() == Some(&true);
-            // What was said before the end counts.
+            // Messages from before the end count.
             match (*spoken || ended).then(|| neighbour.heard()).flatten() {
                 Some(true) => {}
                 Some(false) => return Some(neighbour.rank),

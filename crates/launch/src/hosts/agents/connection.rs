@@ -51,7 +51,7 @@ enum Phase {
 pub struct AgentConnection {
     /// As the user calls its host; for one that joined as it calls itself, once it has.
     name: Option<String>,
-    /// Who it says it is, once it has.
+/// Its own introduction, once it has come.
     hello: Option<Hello>,
     /// All of its ranks have ended, and it has said everything.
     ended: bool,
@@ -338,7 +338,7 @@ impl AgentConnection {
         let Phase::Connected(link) = &mut self.phase else {
             return Ok(());
         };
-        // What came before an end still counts.
+        // Messages from before an end still count.
         let filled = link.fill();
         while let Some(message) = link.next::<FromAgent>()? {
             if let FromAgent::Hello(hello) = &message

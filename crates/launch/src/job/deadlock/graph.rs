@@ -100,7 +100,7 @@ pub fn core(ranks: &BTreeMap<u32, RankWaits>) -> Option<Core> {
         .iter()
         .map(|(rank, waits)| (*rank, needs_of(*rank, waits, &all)))
         .collect();
-    // Who waits for one that is gone needs no further reason.
+    // A rank that waits for one that is gone needs no further reason.
     for (rank, needs) in &needs {
         let gone = |other: &&u32| !all.contains(other);
         if !needs.any

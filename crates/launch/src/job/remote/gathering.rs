@@ -127,7 +127,7 @@ impl<'a> Gathering<'a> {
         passing::send(&arrival.hosts.control, &answer.encode(), &[]).map(drop)
     }
 
-    /// Who has asked for the arrival of ranks that are there already, and may be gone.
+    /// The process that has asked for the arrival of ranks that are there already; it may be gone.
     pub fn asker(&self) -> Option<PollFd<'_>> {
         let arrival = self.arrival.as_ref()?;
         Some(PollFd::new(&arrival.hosts.control, Interest::Nothing))
@@ -238,7 +238,7 @@ impl<'a> Gathering<'a> {
         }
         self.is_over = true;
         if let Some(arrival) = self.arrival.take() {
-            // Who has asked is gone, or hears that it is done.
+            // The process that has asked is gone, or hears that it is done.
             let _ = passing::send(&arrival.hosts.control, &Answer::Taken.encode(), &[]);
         }
         true

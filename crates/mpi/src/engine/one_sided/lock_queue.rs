@@ -21,7 +21,7 @@ pub enum LockKind {
     Exclusive,
 }
 
-/// Whoever waits, with the time of its rank.
+/// A waiting rank, with its time.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     peer: Peer,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use LockKind::{Exclusive, Shared};
 
-    /// Who gets it next, past nobody.
+    /// The peer that gets it next, past nobody.
     fn next(queue: &mut LockQueue) -> Option<u32> {
         queue.grant().map(|(peer, overtaken)| {
             assert_eq!(overtaken, Overtaken::Nobody);

@@ -66,7 +66,7 @@ impl OneSided {
                 window.members[rank as usize].posted();
                 Answer::None
             }
-            // Whoever waits for a lock in shared memory looks again at whatever comes.
+            // A waiter for a lock in shared memory looks again at any message.
             Verb::Freed => Answer::None,
             Verb::Complete => {
                 window.members[rank as usize].completed();

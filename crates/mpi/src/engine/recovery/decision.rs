@@ -71,7 +71,7 @@ impl Decision {
     }
 }
 
-/// Who is told the decision when the request of a non-blocking agreement ends.
+/// The recipient of the decision when the request of a non-blocking agreement ends.
 pub(crate) trait Decided: Debug + Send + Sync {
     /// It is decided. Called while the process is in use: to call the process from it panics.
     ///

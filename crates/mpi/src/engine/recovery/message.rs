@@ -159,7 +159,7 @@ impl RecoveryHead {
 
 impl Body {
     /// The bytes; sets that would not fit a message of `most` bytes are told as one range that holds them, which only
-    /// [`Members`](Self::Members) may be: whoever is told of more does nothing with it.
+    /// [`Members`](Self::Members) may be: a receiver ignores the others.
     pub(super) fn to_bytes(&self, most: usize) -> Vec<u8> {
         let mut words = Vec::new();
         match self {

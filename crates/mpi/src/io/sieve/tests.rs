@@ -145,7 +145,7 @@ fn beside_an_opening_that_takes_no_locks_nobody_sieves() {
     });
 }
 
-/// All change together: who has no gaps himself takes locks, too, until nobody has any.
+/// All change together: a rank without gaps takes locks, too, until no rank has any.
 #[test]
 fn the_manner_is_that_of_all_ranks() {
     let storage = MemoryStorage::default();

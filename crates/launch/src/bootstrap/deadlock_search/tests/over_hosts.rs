@@ -114,7 +114,7 @@ fn no_deadlock_is_found_while_a_host_cannot_be_asked() {
     assert_eq!(found, None);
 }
 
-/// Who waits there is told by the next one.
+/// The next rank tells which ranks wait there.
 #[test]
 fn another_rank_of_a_host_goes_on_with_the_search_there() {
     let job = Job::on(&[0, 1, 1]);

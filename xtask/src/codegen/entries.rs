@@ -109,7 +109,7 @@ fn at_once_first(
         .collect();
     let attempt = |suffix: &str| {
         format!(
-            "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).\n\
+            "// SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).\n\
              if unsafe {{ crate::at_once::{}{suffix}({}) }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n",
             function.call(),
             arguments.join(", "),
@@ -120,7 +120,7 @@ fn at_once_first(
         false => String::new(),
     };
     let goes_on = format!(
-        "/// `{name}`, once the short path was not possible.\n\
+        "/// `{name}`, after the short path was not possible.\n\
          #[inline(never)]\npub(super) unsafe extern \"C\" fn full_{name}({}) -> c_int {{\n{long}{whole}}}\n\n",
         parameters.join(", "),
     );
@@ -146,7 +146,7 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
         out.push_str("state::check_running()?;\n");
     }
     out.push_str(
-        "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).\nunsafe {\n",
+        "// SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).\nunsafe {\n",
     );
     // The first check is that of the object: if it fails, there are no other ranks that could be informed.
     let object = function

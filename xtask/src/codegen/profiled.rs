@@ -37,10 +37,10 @@ pub fn file(tables: &Tables, calls: &Calls) -> String {
         }
     }
     format!(
-        "//! {NOTICE}\n//!\n//! Calls that a profile is made of, and what their arguments are.\n\n\
+        "//! {NOTICE}\n//!\n//! Calls that a profile records, and their relevant arguments.\n\n\
          use crate::profile::call::{{ArgumentIndex, Call, CallKind, Code}};\n\n\
          /// All of them.\npub static CALLS: [Call; {count}] = [\n{rows}];\n\n\
-         /// The calls that try a short path first, and where they go on: in a stack that function stands in the place of the entry point.\n\
+         /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.\n\
          pub static CONTINUED: [(&str, Code); {continuations}] = [\n{continued}];\n"
     )
 }

@@ -75,7 +75,7 @@ fn c_type(declaration: &Declaration) -> Result<String> {
 /// The functions of the C binding that procedures call.
 fn functions_of_c(fortran: &Fortran, tables: &Tables) -> Result<String> {
     let mut out = format!(
-        "//! {NOTICE}\n//!\n//! Functions of the C binding, by the names that tools stand before.\n\n\
+        "//! {NOTICE}\n//!\n//! Functions of the C binding, by the names that tools interpose.\n\n\
          #![allow(dead_code)]\n\nuse std::ffi::{{c_char, c_int, c_void}};\n\nunsafe extern \"C\" {{\n"
     );
     for (group, function) in tables.functions() {

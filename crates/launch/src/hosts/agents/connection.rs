@@ -51,7 +51,7 @@ enum Phase {
 pub struct AgentConnection {
     /// As the user calls its host; for one that joined as it calls itself, once it has.
     name: Option<String>,
-/// Its own introduction, once it has come.
+    /// Its own introduction, once it has come.
     hello: Option<Hello>,
     /// All of its ranks have ended, and it has said everything.
     ended: bool,

@@ -33,7 +33,7 @@ impl Launchers {
 }
 
 impl Started {
-    fn saying(&mut self, answers: &[Answer]) -> OwnedFd {
+    fn answering(&mut self, answers: &[Answer]) -> OwnedFd {
         let (ours, theirs) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
         for answer in answers {
             passing::send(&theirs, &answer.encode(), &[]).expect("there is room");
@@ -48,7 +48,7 @@ impl Start for Launchers {
         let mut started = self.open();
         started.heads += 1;
         let place = b"4000,10.0.0.1".to_vec();
-        Ok(started.saying(&[Answer::Value(Some(place)), Answer::Taken]))
+        Ok(started.answering(&[Answer::Value(Some(place)), Answer::Taken]))
     }
 
     fn agent(&self, head: &str) -> Result<StartingLauncher, String> {
@@ -63,7 +63,7 @@ impl Start for Launchers {
         let (lifeline, writing) = descriptor::pipe().expect("descriptors");
         // Its end would be that of this process.
         std::mem::forget(writing);
-        Ok(StartingLauncher::said(started.saying(&[answer]), lifeline))
+        Ok(StartingLauncher::said(started.answering(&[answer]), lifeline))
     }
 
     fn is_adopted(&self) -> bool {

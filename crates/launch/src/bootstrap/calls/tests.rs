@@ -63,7 +63,10 @@ impl Start for Launchers {
         let (lifeline, writing) = descriptor::pipe().expect("descriptors");
         // Its end would be that of this process.
         std::mem::forget(writing);
-        Ok(StartingLauncher::said(started.answering(&[answer]), lifeline))
+        Ok(StartingLauncher::said(
+            started.answering(&[answer]),
+            lifeline,
+        ))
     }
 
     fn is_adopted(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use weft_launch::allocation::{self, Found, Surroundings};
+use weft_launch::allocation::{self, Found, SchedulerEnvironment};
 
 /// Variables that show each of the schedulers; the text stands in all that say where the hosts are.
 const SCHEDULERS: [&[&str]; 6] = [
@@ -25,7 +25,7 @@ struct Around<'a> {
     text: &'a str,
 }
 
-impl Surroundings for Around<'_> {
+impl SchedulerEnvironment for Around<'_> {
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.contains(&name).then(|| self.text.to_owned())
     }

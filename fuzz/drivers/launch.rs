@@ -4,7 +4,7 @@
 use weft_launch::bootstrap::pmi::client::{Client, Scripted};
 use weft_launch::bootstrap::pmi::line::PmiLine;
 use weft_launch::hosts::message::{
-    Assignment, FromAgent, Hello, PublishedValue, ToAgent, Told, decode, encode,
+    Assignment, FromAgent, Hello, Notice, PublishedValue, ToAgent, decode, encode,
 };
 use weft_launch::hosts::protocol::Protocol;
 use weft_launch::mapping::{HostSlots, distribute};
@@ -121,7 +121,7 @@ fn converse(script: &mut Script<'_>) {
             FromAgent::Started { rank, .. }
             | FromAgent::NotStarted { rank, .. }
             | FromAgent::Output { rank, .. }
-            | FromAgent::Told { rank, .. }
+            | FromAgent::Notice { rank, .. }
             | FromAgent::Waits { rank, .. }
             | FromAgent::Exited { rank, .. } => vec![*rank],
             FromAgent::Put { values } => values.iter().map(|value| value.rank).collect(),
@@ -189,12 +189,12 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
             error: small.is_multiple_of(2),
             bytes: vec![0; usize::from(small % 4)],
         },
-        6 => FromAgent::Told {
+        6 => FromAgent::Notice {
             rank,
             told: match small % 3 {
-                0 => Told::Initialised,
-                1 => Told::Finalised,
-                _ => Told::Abort {
+                0 => Notice::Initialised,
+                1 => Notice::Finalised,
+                _ => Notice::Abort {
                     code: script.long() as i32,
                     text: text(),
                 },

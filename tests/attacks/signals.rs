@@ -113,18 +113,18 @@ fn play(seed: u64, kills: usize, options: &[&str]) {
 }
 
 #[test]
-fn whoever_is_killed_only_its_partner_misses_it() {
+fn a_killed_process_is_missed_by_its_partner_only() {
     for seed in seeds(20) {
-        let test = "whoever_is_killed_only_its_partner_misses_it";
+        let test = "a_killed_process_is_missed_by_its_partner_only";
         let _playing = Playing { test, seed };
         play(seed, 2, &["--on-death=report"]);
     }
 }
 
 #[test]
-fn whoever_is_stopped_is_waited_for() {
+fn a_stopped_process_is_waited_for() {
     for seed in seeds(8) {
-        let test = "whoever_is_stopped_is_waited_for";
+        let test = "a_stopped_process_is_waited_for";
         let _playing = Playing { test, seed };
         play(seed, 0, &[]);
     }
@@ -133,9 +133,9 @@ fn whoever_is_stopped_is_waited_for() {
 /// Over TCP, a rank learns only of the deaths of ranks with which it has a connection, so no rank is killed
 /// here.
 #[test]
-fn whoever_is_stopped_is_waited_for_between_hosts() {
+fn a_stopped_process_is_waited_for_between_hosts() {
     for seed in seeds(6) {
-        let test = "whoever_is_stopped_is_waited_for_between_hosts";
+        let test = "a_stopped_process_is_waited_for_between_hosts";
         let _playing = Playing { test, seed };
         play(seed, 0, &["--fabric", "tcp"]);
     }

@@ -243,21 +243,21 @@ fn check_absent(all: &[(u32, u32, u32)], launch: impl Fn(u32) -> Command) {
 }
 
 #[test]
-fn who_waits_for_one_that_is_absent_is_told_under_hydra() {
+fn a_wait_for_an_absent_rank_is_reported_under_hydra() {
     if let Some(launch) = hydra() {
         check_absent(&ABSENT, launch);
     }
 }
 
 #[test]
-fn who_waits_for_one_that_is_absent_is_told_under_prterun() {
+fn a_wait_for_an_absent_rank_is_reported_under_prterun() {
     if let Some(launch) = prterun() {
         check_absent(&ABSENT, launch);
     }
 }
 
 #[test]
-fn who_waits_for_one_that_is_absent_is_told_on_two_hosts() {
+fn a_wait_for_an_absent_rank_is_reported_on_two_hosts() {
     if let (Some(hydra), Some(network)) = (network::hydra(&target()), Network::new(2)) {
         check_absent(&ABSENT_ON_TWO_HOSTS, |ranks| {
             network.hydra_of(&hydra, ranks)

@@ -80,7 +80,7 @@ fn processes_that_start_others_under_hydra() {
 /// According to which processes the standard calls connected (MPI 5.0, section 11.10.4). The launcher of the
 /// ranks reports how they end.
 #[test]
-fn who_dies_with_whom_under_hydra() {
+fn a_death_ends_connected_processes_only_under_hydra() {
     let Some(hydra) = hydra() else {
         return;
     };
@@ -223,7 +223,7 @@ fn on_hosts_that_are_named_under_hydra() {
 
 /// As on one host; no process is left on any host.
 #[test]
-fn who_dies_with_whom_under_hydra_on_two_hosts() {
+fn a_death_ends_connected_processes_only_under_hydra_on_two_hosts() {
     let Some(hydra) = hydra() else {
         return;
     };
@@ -424,7 +424,7 @@ fn one_after_the_other_on_two_hosts() {
 
 /// As on one host (MPI 5.0, section 11.10.4); no process is left on any host.
 #[test]
-fn who_dies_with_whom_on_two_hosts() {
+fn a_death_ends_connected_processes_only_on_two_hosts() {
     let launcher = installation().join("bin/mpiexec");
     let Some(network) = Network::new(2) else {
         return;
@@ -457,7 +457,7 @@ fn who_dies_with_whom_on_two_hosts() {
 /// Ranks of the other host lose a rank before their launcher learns that the job is to end: the user has
 /// ended it, and no loss is reported.
 #[test]
-fn who_is_lost_in_a_job_that_was_ended_is_no_error() {
+fn a_host_that_is_lost_after_the_job_was_ended_is_no_error() {
     let launcher = installation().join("bin/mpiexec");
     let Some(network) = Network::new(2) else {
         return;
@@ -500,7 +500,7 @@ fn who_is_lost_in_a_job_that_was_ended_is_no_error() {
 }
 
 #[test]
-fn of_those_who_join() {
+fn of_hosts_that_join() {
     let weft = installation().join("bin/weft").display().to_string();
     for count in [2, 4] {
         let Some(network) = Network::new(count) else {

@@ -100,7 +100,7 @@ fn over_providers_that_can_do_less() {
 /// No rank waits in `MPI_Finalize` for one that only uses sessions, and continues without MPI until the
 /// others have ended.
 #[test]
-fn who_uses_sessions_only_is_not_waited_for() {
+fn a_rank_that_uses_sessions_only_is_not_waited_for() {
     if !has_libfabric() {
         return;
     }

@@ -194,7 +194,7 @@ fn each_rank_is_shown_with_what_it_does() {
 
 /// Who waits in mailbox, portal and sync says what for, and for whom.
 #[test]
-fn who_waits_in_services_says_what_for() {
+fn a_rank_that_waits_in_services_says_what_for() {
     let job = Job::of("tests/programs/services_wait.c", &["--on-deadlock=ignore"]);
     let all_wait = |found: &Value| does(found).iter().all(|does| does.starts_with("waits"));
     let found = job.until(&["stacks"], all_wait);
@@ -296,7 +296,7 @@ fn what_was_killed_is_not_shown() {
 }
 
 #[test]
-fn who_says_nonsense_is_refused_and_holds_up_nobody() {
+fn a_client_that_sends_nonsense_is_refused_and_holds_up_nobody() {
     use std::io::Write;
     let job = Job::start();
     let name = job.socket();

@@ -119,7 +119,7 @@ fn all_ranks_of_a_host_hear_of_each_loss() {
 /// With a network only, a rank has no connection with ranks with which it has not communicated: the launcher
 /// reports their ends.
 #[test]
-fn who_never_talked_to_a_rank_hears_of_its_loss() {
+fn a_rank_hears_of_the_loss_of_one_it_never_talked_to() {
     let program = build("tests/programs/loss_heard.c", &[]);
     for fabric in FABRICS {
         for pause in ["0", "100"] {
@@ -135,7 +135,7 @@ fn who_never_talked_to_a_rank_hears_of_its_loss() {
 /// The kernel ends a connection if its peer accepts no data for that long; but a computing rank is still
 /// alive.
 #[test]
-fn who_computes_in_the_middle_of_a_message_is_not_lost() {
+fn a_rank_that_computes_in_the_middle_of_a_message_is_not_lost() {
     let program = build("tests/programs/computes_long.c", &[]);
     for more in [&[][..], &["--encrypt"]] {
         let mut command = tool("mpiexec");

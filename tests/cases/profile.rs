@@ -58,7 +58,7 @@ fn waited_for(profile: &Value, call: &str) -> (String, u64) {
 }
 
 #[test]
-fn who_is_late_is_named() {
+fn a_late_rank_is_named() {
     for (what, call, cause) in [
         ("sender", "MPI_Recv", "late-sender"),
         ("anybody", "MPI_Recv", "late-sender"),
@@ -82,7 +82,7 @@ fn who_is_late_is_named() {
 }
 
 #[test]
-fn who_comes_last_to_a_collective_is_named() {
+fn the_last_rank_of_a_collective_is_named() {
     let found = profile(4, "collective");
     assert_eq!(
         waited_for(&found, "MPI_Allreduce"),
@@ -415,7 +415,7 @@ fn persistent_messages_and_such_that_were_matched_before_are_arrows() {
 }
 
 #[test]
-fn waits_say_for_whom_and_sleep_within() {
+fn waits_name_the_rank_and_the_sleep_within() {
     let (found, ended) = timeline(2, "sender");
     ended.expect_success();
     found.check();

@@ -67,7 +67,7 @@ fn a_rank_that_uses_sessions_only_may_go_on_until_the_others_have_ended() {
 }
 
 #[test]
-fn who_waits_for_a_rank_that_has_ended_its_session_is_told() {
+fn a_wait_for_a_rank_that_has_ended_its_session_is_reported() {
     let program = build("tests/programs/sessions_beside.c", &[]);
     for what in ["wanted", "missed"] {
         let ended = mpiexec(2, &program, &[what]);
@@ -257,7 +257,7 @@ fn processes_one_after_the_other_without_end() {
 
 /// According to which processes the standard calls connected (MPI 5.0, section 11.10.4).
 #[test]
-fn who_dies_with_whom() {
+fn a_death_ends_connected_processes_only() {
     let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
     let cases = [
         ("connected", 128 + 9, "rank 1 of spawned world 1"),
@@ -284,7 +284,7 @@ fn who_dies_with_whom() {
 /// They begin with MPI_Init, with a session only, or with the services of Weft, and the ranks that have started them continue.
 /// This also holds if the first process was not started by a launcher.
 #[test]
-fn those_who_are_started_may_begin_with_a_session() {
+fn started_processes_may_begin_with_a_session() {
     let program = build("tests/programs/spawn_beginnings.c", &["-pthread"]);
     for fabric in ["--fabric=auto", "--fabric=tcp"] {
         for ranks in [1, 2] {
@@ -303,7 +303,7 @@ fn those_who_are_started_may_begin_with_a_session() {
 
 /// A parent waits for a program that was started and never begins with MPI, but a message says so.
 #[test]
-fn who_is_started_and_does_not_begin_with_mpi_is_named() {
+fn a_started_process_that_does_not_begin_with_mpi_is_named() {
     let built = build("tests/programs/spawn_deaths.c", &["-pthread"]);
     // Other tests run the original meanwhile.
     let program = scratch("does-not-begin").join("spawn_deaths");
@@ -354,7 +354,7 @@ fn a_program_that_was_started_alone_starts_others() {
 }
 
 #[test]
-fn who_dies_with_a_program_that_was_started_alone() {
+fn a_death_beside_a_program_that_was_started_alone_ends_connected_processes_only() {
     let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
     for (what, code, said) in [
         // The kernel ends it, because its launcher is gone.
@@ -652,7 +652,7 @@ fn there_is_no_limit_to_large_messages_under_way() {
 
 /// Ten million small messages, with `WEFT_SEEDS`; otherwise fewer, which are still more than fit.
 #[test]
-fn who_floods_waits_instead_of_filling_the_memory_of_who_does_not_receive() {
+fn a_flooding_sender_waits_instead_of_filling_the_memory_of_a_slow_receiver() {
     let program = build("tests/programs/overrun.c", &["-pthread"]);
     let count = if weft_tests::is_long() {
         "10000000"
@@ -821,7 +821,7 @@ fn forgotten_messages_are_named_once() {
 /// A thread that reads standard input holds the lock of that stream as long as there is no input. Neither an
 /// abort nor a fatal error waits for it, and earlier output is not lost.
 #[test]
-fn who_ends_the_job_does_not_wait_for_a_reader_of_standard_input() {
+fn the_end_of_a_job_does_not_wait_for_a_reader_of_standard_input() {
     let program = build("tests/programs/reader.c", &["-pthread"]);
     for reader in ["getchar", "fgets"] {
         for (end, code) in [("abort", 42), ("error", 2)] {

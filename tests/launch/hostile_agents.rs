@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weft_launch::bootstrap::VALUE_LIMIT;
 use weft_launch::hosts::message::{
-    FromAgent, Hello, PublishedValue, RELEASE, ToAgent, Told, decode, encode,
+    FromAgent, Hello, Notice, PublishedValue, RELEASE, ToAgent, decode, encode,
 };
 use weft_secure::{Key, Session};
 
@@ -131,13 +131,13 @@ fn put(rank: u32, bytes: usize) -> FromAgent {
 
 #[test]
 fn what_an_agent_forges_ends_the_job_and_names_it() {
-    let told = |rank, told| FromAgent::Told { rank, told };
+    let told = |rank, told| FromAgent::Notice { rank, told };
     let exited = |rank, status| FromAgent::Exited { rank, status };
     let forged: Vec<(Vec<FromAgent>, &str)> = vec![
         // Messages about ranks of others.
         (vec![exited(0, 0)], "rank 0, which is not one of its own"),
         (vec![exited(u32::MAX, 9)], "not one of its own"),
-        (vec![told(1, Told::Finalised)], "not one of its own"),
+        (vec![told(1, Notice::Finalised)], "not one of its own"),
         (
             vec![FromAgent::Output {
                 rank: 0,
@@ -200,7 +200,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
 
 /// Before ranks are assigned, such an agent is rejected, and the job waits for another one.
 #[test]
-fn who_speaks_too_early_is_sent_away() {
+fn an_agent_that_speaks_too_early_is_refused() {
     let rank = rank();
     let (mut running, token, address) = head(&[&rank, "exchange"]);
     for early in [

@@ -270,7 +270,7 @@ fn until_waiting(running: &mut Running, ranks: usize) {
 }
 
 #[test]
-fn who_was_first_is_said() {
+fn the_first_failure_of_several_hosts_is_named() {
     let Some(network) = Network::new(2) else {
         return;
     };
@@ -428,7 +428,7 @@ fn with_words(words: &str) -> Vec<u32> {
 }
 
 #[test]
-fn an_agent_without_a_head_says_who_starts_it() {
+fn an_agent_without_a_head_says_what_starts_it() {
     let mut child = Command::new(weft())
         .arg("agent")
         .stdin(Stdio::null())

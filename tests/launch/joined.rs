@@ -8,7 +8,7 @@ use crate::network::Network;
 use crate::network_job::{ended, expected, job, join, token};
 
 #[test]
-fn whoever_knows_the_token_joins_through_one_port() {
+fn any_host_that_knows_the_token_joins_through_one_port() {
     let Some(network) = Network::new(4) else {
         return;
     };
@@ -72,7 +72,7 @@ fn whoever_knows_the_token_joins_through_one_port() {
 }
 
 #[test]
-fn those_who_join_end_with_the_code_of_the_job() {
+fn joined_hosts_end_with_the_code_of_the_job() {
     let Some(network) = Network::new(2) else {
         return;
     };

@@ -21,7 +21,7 @@ enum Victim {
     FrontendAndRank,
     /// Both launcher processes at once: then only processes that are ranks themselves, or have initialised
     /// MPI, are promised to end.
-    Both,
+    SupervisorAndFrontend,
 }
 
 const VICTIMS: [Victim; 6] = [
@@ -30,7 +30,7 @@ const VICTIMS: [Victim; 6] = [
     Victim::Supervisor,
     Victim::Group,
     Victim::FrontendAndRank,
-    Victim::Both,
+    Victim::SupervisorAndFrontend,
 ];
 
 /// Kills a process of that kind; returns false if there was none yet.
@@ -47,7 +47,7 @@ fn kill(running: &Running, victim: Victim, random: &mut StdRng) -> bool {
             return weft_sys::process::signal_group(frontend, libc::SIGKILL).is_ok();
         }
         Victim::FrontendAndRank => vec![Some(frontend), rank],
-        Victim::Both => vec![supervisor, Some(frontend)],
+        Victim::SupervisorAndFrontend => vec![supervisor, Some(frontend)],
     };
     let victims: Vec<u32> = victims.into_iter().flatten().collect();
     for id in &victims {
@@ -80,7 +80,7 @@ fn nothing_is_left_however_it_dies() {
     let (mut slowest, mut early) = (Duration::ZERO, 0);
     for kill_number in 0..KILLS {
         let victim = VICTIMS[random.random_range(0..VICTIMS.len())];
-        let both = matches!(victim, Victim::Both);
+        let both = matches!(victim, Victim::SupervisorAndFrontend);
         let program = &programs[random.random_range(0..if both { plain } else { programs.len() })];
         let ranks = random.random_range(1..=5);
         let words = ["-n".to_owned(), ranks.to_string()];

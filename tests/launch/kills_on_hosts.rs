@@ -352,7 +352,7 @@ fn over_another_command() {
 }
 
 #[test]
-fn of_those_who_join() {
+fn of_hosts_that_join() {
     let Some(network) = Network::new(HOSTS) else {
         return;
     };

@@ -223,7 +223,7 @@ fn each_process_maps_what_its_role_needs_and_no_more() {
 }
 
 #[test]
-fn whatever_is_killed_is_replaced_and_service_goes_on() {
+fn a_killed_component_is_replaced_and_service_goes_on() {
     let up = Up::start("kills", TWO).expect("up");
     up.until("both clients serve", |status| {
         sent(status, 0) > 10 && sent(status, 1) > 10

@@ -169,7 +169,7 @@ fn what_is_not_a_question_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_waits_in_a_system_that_is_gone_is_told() {
+fn a_client_that_waits_in_a_system_that_is_gone_is_told() {
     let up = Up::start("gone", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
     let network = Network::attach(&up.name, "guest").expect("the place is free");
     let waiting = thread::spawn(move || {

@@ -300,7 +300,7 @@ fn one_that_gives_its_place_back_and_lives_on_sees_nothing() {
 }
 
 #[test]
-fn a_hundred_attachments_leave_nothing_with_those_who_serve_them() {
+fn a_hundred_attachments_leave_nothing_with_their_servers() {
     let up = Up::start("turns", &format!("{TWO}[[client]]\nname = \"guest\"\n")).expect("up");
     // Descriptors and mappings of memory files.
     let held = |status: &serde_json::Value| -> usize {

@@ -1,4 +1,4 @@
-/* Each rank talks to each, at the same time. */
+/* Each rank sends to each at the same time. */
 #include "check.h"
 
 int main(int argc, char **argv) {

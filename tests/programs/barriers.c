@@ -1,4 +1,4 @@
-/* Ranks that meet again and again until somebody ends them; rank 0 says that it has begun. */
+/* Ranks call MPI_Barrier until they are ended; rank 0 prints when it has begun. */
 #include <mpi.h>
 #include <stdio.h>
 

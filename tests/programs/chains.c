@@ -32,7 +32,7 @@ static void duplicates(void) {
     MPI_Type_free(&type);
 }
 
-/* A chain that is kept, because MPI_Type_get_contents can ask for each of it. */
+/* A chain that is kept, because MPI_Type_get_contents can return each of its datatypes. */
 static void *chain(void *argument) {
     MPI_Datatype type = MPI_INT, next;
     for (int i = 0; i < 200000; i++) {

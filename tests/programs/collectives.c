@@ -1,4 +1,4 @@
-/* Every blocking collective of the foundation, against what it must give, over sizes and roots. */
+/* Every blocking collective against its expected result, over sizes and roots. */
 #include "check.h"
 
 static const int counts[] = {0, 1, 3, 30, 1000, 20000};
@@ -73,7 +73,7 @@ static void freed_under_way(int count) {
     }
 }
 
-/* Each root in turn is ahead of the others, as it hears nobody, by ever more data. */
+/* Each root in turn gets ahead of the others, from which it receives nothing, by ever more data. */
 static void roots_ahead(void) {
     enum { LONGEST = 10, ROUNDS = 3000 };
     double *all = calloc((size_t)check_size * LONGEST, sizeof *all);
@@ -168,7 +168,7 @@ int main(int argc, char **argv) {
         MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, a, count, MPI_INT, MPI_COMM_WORLD);
         for (int r = 0; r < n; r++)
             for (int i = 0; i < count; i++) CHECK(a[r * count + i] == VALUE(r * 64 + me, i));
-        /* I send r + 1 parts of count / n to r. */
+        /* Sends r + 1 parts of count / n to rank r. */
         int share = count / (n + 1);
         int *out_lengths = malloc(sizeof(int) * n), *out_places = malloc(sizeof(int) * n);
         for (int r = 0; r < n; r++) {

@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
     CHECK(flag && *(int *)value >= 32767);
 
     /* The clock is that of the host. */
-    /* By the name of a process set, in whatever case; one that there is not is no set. */
+    /* By the name of a process set, in upper or lower case; a name that does not exist is no set. */
     const char *sets[] = {"mpi://WORLD", "MPI://self", "app://none"};
     for (int set = 0; set < 3; set++) {
         MPI_Info wish;

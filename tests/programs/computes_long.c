@@ -1,5 +1,5 @@
 /* A rank begins to receive a long message and computes for as long as the argument says, in seconds, while the sender waits: it has
- * nothing to do with MPI meanwhile, and is there. */
+ * no contact with MPI meanwhile, and is alive. */
 #include "check.h"
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
     if (check_rank == 0) {
         MPI_Send(bytes, (int)length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
     } else if (check_rank == 1) {
-        /* It is there, so receiving it has begun when this returns; not more than that. */
+        /* The message is there, so its receive has begun when this returns, but may not have ended. */
         MPI_Probe(0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Irecv(bytes, (int)length, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
         for (int look = 0; look < 2; look++) MPI_Test(&request, &done, MPI_STATUS_IGNORE);

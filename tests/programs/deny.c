@@ -1,4 +1,4 @@
-/* Starts a program under a filter of system calls that refuses some of them, here and in all it starts, as containers do. Without a
+/* Starts a program under a filter of system calls that refuses some of them, in this process and all that it starts, as containers do. Without a
    list: those that read or write the memory of other processes. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
         perror("deny: no filter of system calls");
         return 77;
     }
-    /* The filter works, or the test shows nothing. */
+    /* Without a working filter the test would show nothing. */
     char from = 1, into = 0;
     struct iovec source = {&from, 1}, target = {&into, 1};
     if (first == 1 && (process_vm_readv(getpid(), &target, 1, &source, 1, 0) != -1 || errno != EPERM)) {

@@ -1,4 +1,4 @@
-/* Wrong arguments give the right class, and nothing is lost by them. */
+/* Wrong arguments give the right class, and communication goes on after them. */
 #include "check.h"
 
 static int class_of(int code) {
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     MPI_Type_free(&type);
     GIVES(MPI_SUCCESS, MPI_Send(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD));
 
-    /* Truncation: what fits is there, the class says so, and the next message is whole. */
+    /* Truncation: the data that fit arrive, the class is right, and the next message is complete. */
     int four[4] = {1, 2, 3, 4};
     for (int big = 0; big < 2; big++) {
         size_t length = big ? 400000 : sizeof four;
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
         free(room);
     }
 
-    /* A handler of the user's is called with the communicator and the code. */
+    /* A handler of the program is called with the communicator and the code. */
     MPI_Errhandler mine;
     MPI_Comm_create_errhandler(handler, &mine);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine);

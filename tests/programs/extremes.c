@@ -29,7 +29,7 @@
 /* Bytes that a file may have which most functions write. */
 #define FILE_SIZE ((rlim_t)1 << 26)
 
-/* Where a process stands, for the one that watches it. */
+/* The progress of a process, for the one that watches it. */
 struct progress {
     volatile struct choice at;
     volatile int calls, refused, wrong;
@@ -37,7 +37,7 @@ struct progress {
 };
 static struct progress *progress;
 
-/* What they write takes most of the time of this program. */
+/* Their writing takes most of the time of this program. */
 static void bound_file(const char *name) {
     struct rlimit size = {FILE_SIZE, FILE_SIZE};
     if (getenv("WEFT_LARGE_FILES") || strncmp(name, "MPI_File_write", 14) || !strcmp(name, "MPI_File_write_at") ||
@@ -56,7 +56,7 @@ static void begin(const char *name) {
     bound_file(name);
 }
 
-/* One call; says if what it returns is no error of MPI. */
+/* One call; reports a result that is no error code of MPI. */
 static int make_call(const struct function *function, struct choice *choice) {
     int class = -1, length = 0;
     char text[MPI_MAX_ERROR_STRING];
@@ -72,7 +72,7 @@ static int make_call(const struct function *function, struct choice *choice) {
     return code;
 }
 
-/* All calls from a place on. */
+/* All calls from this one on. */
 static void make_calls(const struct function *function, struct choice from) {
     struct choice choice = from;
     for (; choice.argument < function->arguments; choice.argument++, choice.extreme = 0)

@@ -39,7 +39,7 @@ static const size_t sizes[] = {0, 1, 119, 121, (size_t)1 << 30, ((size_t)1 << 30
     for (size_t i_##variable = 0; i_##variable < sizeof(list) / sizeof *(list); i_##variable++)              \
         for (__typeof__(*(list)) variable = (list)[i_##variable], *once = (void *)&variable; once; once = NULL)
 
-/* Ids that nothing has: what waits for an id that is there would rightly wait. */
+/* Ids that do not exist: a call that waits for an existing id would rightly wait. */
 static void with_ids_of_nothing(void) {
     char buffer[128] = {0};
     int node, port;
@@ -131,7 +131,7 @@ static void with_texts(void) {
     CALL(weft_name_find(lengthy, &node, &port));
 }
 
-/* A mailbox to this node, whose messages nobody fetches: sizes and null pointers. */
+/* A mailbox to this node, whose messages are never read: sizes and null pointers. */
 static void with_sizes(void) {
     int here = weft_node(), input = weft_mailbox_create(here, 41), output = weft_mailbox_open(here, 41);
     char buffer[128] = {0};

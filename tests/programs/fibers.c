@@ -1,4 +1,4 @@
-/* The C face of fibers: what it answers, what it keeps, and that blocking calls suspend the fiber only. */
+/* The C interface of fibers: its results, its state, and that blocking calls suspend the fiber only. */
 #include "check.h"
 #include <errno.h>
 #include <weft.h>
@@ -72,7 +72,7 @@ static void claimed_once(void) {
     }
     CHECK(weft_fiber_detach(itself) == -ESRCH && weft_fiber_join(itself, NULL) == -ESRCH);
     CHECK(weft_fiber_detach(joined) == -ESRCH && weft_fiber_join(joined, NULL) == -ESRCH);
-    /* Also while somebody joins it, or nobody will. */
+    /* Also while another fiber joins it, or none will. */
     CHECK(weft_fiber_signal(joined) == 0 && weft_fiber_signal(detached) == 0);
     may_end = 1;
     for (int i = 0; i < 2; i++) CHECK(weft_fiber_join(joiners[i], &results[i]) == 0);
@@ -100,7 +100,7 @@ static void *on_one_worker(void *argument) {
     CHECK(steps == 16);
     int seen = 0;
     for (int i = 0; i < 8; i++) seen |= 1 << order[i];
-    CHECK(seen == 255); /* each once before any twice */
+    CHECK(seen == 255); /* each once before any is run twice */
     for (long i = 0; i < 4; i++) {
         CHECK(weft_fiber_spawn(&fibers[i], NULL, keeps_errno, (void *)(i + 1)) == 0);
     }
@@ -116,7 +116,7 @@ static void *on_one_worker(void *argument) {
     return NULL;
 }
 
-/* Ping-pong of one fiber with its like at another rank: more than fits one message now and then. */
+/* Ping-pong of one fiber with its partner at another rank; now and then the data are larger than one message. */
 static void *plays(void *argument) {
     int tag = (int)(long)argument, other = check_rank ^ 1;
     size_t length = tag % 7 == 0 ? 100000 : 32;
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
     attributes.worker = 1;
     CHECK(weft_fiber_spawn(&one, &attributes, on_one_worker, NULL) == 0);
     CHECK(weft_fiber_join(one, NULL) == 0);
-    /* Of an odd number of ranks the last has nobody to play with. */
+    /* Of an odd number of ranks the last one has no partner. */
     if ((check_rank ^ 1) < check_size) {
         attributes = (weft_fiber_attributes)WEFT_FIBER_ATTRIBUTES;
         for (long i = 0; i < 500; i++) {

@@ -374,7 +374,7 @@ static void wrong_at_one_rank(void) {
     expect_refusal(MPI_File_read_all(file, buffer, count, MPI_INT, &status), MPI_ERR_COUNT, "count");
     expect_refusal(MPI_File_write_ordered(file, buffer, count, MPI_INT, &status), MPI_ERR_COUNT, "count");
     expect_refusal(MPI_File_write_at_all(file, wrong ? -1 : 0, buffer, 4, MPI_INT, &status), MPI_ERR_ARG, "");
-    /* Those that do not wait: the rank itself knows at once, the others at the end. */
+    /* Non-blocking calls: the rank itself gets the error at once, the others at the end. */
     code = MPI_File_iwrite_at_all(file, 0, buffer, count, MPI_INT, &request);
     if (!wrong) code = MPI_Wait(&request, &status);
     expect_refusal(code, MPI_ERR_COUNT, "count");
@@ -402,7 +402,7 @@ static void full(void) {
     MPI_File_set_view(file, 64 * check_rank, MPI_BYTE, filetype, "native", MPI_INFO_NULL);
     code = MPI_File_write_all(file, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
     CHECK(class_of(code) == MPI_ERR_NO_SPACE);
-    /* Nobody waits for it: the end of the file says it. */
+    /* The request is never waited for: closing the file returns its error. */
     MPI_File_iwrite_at(file, 0, data, BYTES, MPI_BYTE, &request);
     MPI_Request_free(&request);
     code = MPI_File_close(&file);

@@ -1,4 +1,4 @@
-/* The fine print of the standard, each point a function of its own:
+/* Details of the standard, each in a function of its own:
  *
  *     fine_print           all points
  *     fine_print NAME…     these */
@@ -15,7 +15,7 @@ static int class_of(int code) {
 }
 #define GIVES(class, call) CHECK(class_of(call) == (class))
 
-/* A flush that does not block: who receives after it has begun gets what was buffered. */
+/* A non-blocking flush: a receiver that begins after it gets the buffered messages. */
 static void flushes(void) {
     enum { LARGE = 1 << 20 };
     int peer = (check_rank ^ 1) < check_size ? check_rank ^ 1 : check_rank;
@@ -46,7 +46,7 @@ static void flushes(void) {
         if (owner == 1) MPI_Comm_iflush_buffer(comm, &request);
         if (owner == 2) MPI_Session_iflush_buffer(session, &request);
         CHECK(request != MPI_REQUEST_NULL);
-        /* Nobody has received: it cannot be over. */
+        /* No message was received: it cannot be over. */
         MPI_Barrier(comm);
         MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
         CHECK(!flag);
@@ -116,7 +116,7 @@ static int delete_type(MPI_Datatype type, int key, void *value, void *extra) {
     return delete_one(MPI_COMM_NULL, key, value, extra);
 }
 
-/* A key that was freed stays for the objects that carry it. */
+/* A key that was freed stays for the objects that have it. */
 static void freed_keys(void) {
     MPI_Comm comm, copy;
     int key, saved, others[32], flag, x = 0;
@@ -146,13 +146,13 @@ static void freed_keys(void) {
     CHECK(deletions == 2);
     MPI_Comm_free(&comm);
     CHECK(deletions == 3);
-    /* Nobody carries it any more. */
+    /* No object has it any more. */
     key = saved;
     GIVES(MPI_ERR_KEYVAL, MPI_Comm_free_keyval(&key));
     GIVES(MPI_ERR_KEYVAL, MPI_Comm_set_attr(MPI_COMM_SELF, saved, &x));
     for (int i = 0; i < 32; i++) GIVES(MPI_SUCCESS, MPI_Comm_free_keyval(&others[i]));
 
-    /* Freed by its own delete function, and again while the last one carries it. */
+    /* Freed by its own delete function, and again while the last object has it. */
     deletions = 0;
     MPI_Comm_dup(MPI_COMM_SELF, &comm);
     MPI_Comm_dup(MPI_COMM_SELF, &copy);
@@ -185,7 +185,7 @@ static void freed_keys(void) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
-/* The codes that callbacks return come back. */
+/* The codes that callbacks return are those that the calls return. */
 static int given, freed_code;
 static int failing_copy(MPI_Comm comm, int key, void *extra, void *value, void *out, int *flag) {
     (void)comm, (void)key, (void)extra, (void)value, (void)out;
@@ -418,7 +418,7 @@ static void process_sets(void) {
     MPI_Session_finalize(&session);
 }
 
-/* No datatype and no elements, to or from nobody. */
+/* No datatype and no elements, to or from MPI_PROC_NULL. */
 static void nothing_to_nobody(void) {
     MPI_Comm comm;
     MPI_Request request;
@@ -512,7 +512,7 @@ static void structures(void) {
         MPI_Type_free(&type);
     }
     {
-        /* A structure with all that C has. */
+        /* A structure with all types of C. */
         struct all {
             char c;
             long double ld;
@@ -572,7 +572,7 @@ static void structures(void) {
     CHECK(sums[0] == check_size * (check_size + 1) / 2);
 }
 
-/* A million classes, codes and texts, there and away; quadratic, this would take hours. */
+/* A million classes, codes and texts are added and removed; in quadratic time this would take hours. */
 static void many_codes(void) {
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
     enum { MANY = 20000 }; /* a call takes many times as long, and all are the same */
@@ -606,7 +606,7 @@ static void many_codes(void) {
         if (i % 16 == 0) MPI_Comm_get_attr(MPI_COMM_SELF, MPI_LASTUSEDCODE, &last, &flag);
     }
     CHECK(*last >= first);
-    /* One at a time beside many that are gone. */
+    /* One at a time beside many that were removed. */
     for (int i = 0; i < MANY; i++) {
         int class;
         MPI_Add_error_class(&class);
@@ -650,7 +650,7 @@ static void aliases(void) {
         GIVES(MPI_ERR_BUFFER, MPI_Scatter(data, 1, MPI_INT, data, 1, MPI_INT, 0, comm));
         GIVES(MPI_ERR_BUFFER, MPI_Scatterv(data, counts, places, MPI_INT, data, 1, MPI_INT, 0, comm));
     }
-    /* What is no alias: no elements, what is not significant, parts of one array, types that lie apart. */
+    /* Not aliased: no elements, arguments that are not significant, parts of one array, interleaved types. */
     GIVES(MPI_SUCCESS, MPI_Allreduce(data, data, 0, MPI_INT, MPI_SUM, comm));
     GIVES(MPI_SUCCESS, MPI_Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, comm));
     GIVES(MPI_SUCCESS, MPI_Alltoall(data, 0, MPI_INT, data, 0, MPI_INT, comm));

@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
     if (check_rank == sender) {
         char said = 0;
         MPI_Send(&x, 1, MPI_INT, 1 - sender, 0, MPI_COMM_WORLD);
-        /* Waits for who opens the other end. */
+        /* Waits until the other end is opened. */
         int fifo = open(argv[2], O_RDONLY);
         CHECK(fifo >= 0 && read(fifo, &said, 1) == 1 && said == 'y');
     } else if (check_rank == 1 - sender) {

@@ -17,7 +17,7 @@ static int length_of(int round, int number) {
     return lengths[(round + number) % 4];
 }
 
-/* All tags at once: sent in one order, awaited in another, and ended one by one. */
+/* All tags at once: sent in one order, received in another, and completed one by one. */
 static void several(int me, int peer, int round) {
     static const int orders[] = {1, 2, 3, 4};
     unsigned char *out = malloc(TAGS * LONG), *in = calloc(TAGS, LONG);
@@ -48,7 +48,7 @@ static void several(int me, int peer, int round) {
     free(in);
 }
 
-/* Found before it is received; and a receive that nobody sends for is taken back. */
+/* Probed before it is received; and a receive without a send is cancelled. */
 static void probed(int me, int peer, int round) {
     int out = round * MOST + me, in = -1, flag = 0, tag = tag_of(me, round % TAGS);
     MPI_Request sent, never;

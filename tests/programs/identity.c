@@ -1,4 +1,4 @@
-/* Says which MPI it runs on, and adds up the ranks. */
+/* Prints the MPI library that it runs on, and adds up the ranks. */
 #include "check.h"
 
 int main(int argc, char **argv) {

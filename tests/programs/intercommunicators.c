@@ -1,4 +1,4 @@
-/* Two groups: creation, messages, collectives, merging, splitting, what is wrong with them. */
+/* Intercommunicators: creation, messages, collectives, merging, splitting, errors. */
 #include "check.h"
 
 static int local_rank, local_size, remote_size;
@@ -19,7 +19,7 @@ static MPI_Comm two_sides(void) {
 static int world_of(int remote) { return 2 * remote + (check_rank % 2 ? 0 : 1); }
 
 static void collectives(MPI_Comm inter) {
-    /* The first odd rank is the root: the even ranks are those it talks to. */
+    /* The first odd rank is the root: it communicates with the even ranks. */
     int asked = check_rank % 2 == 0, here = check_rank == 1;
     int root = asked ? 0 : here ? MPI_ROOT : MPI_PROC_NULL;
     int *many = malloc(sizeof(int) * (size_t)(check_size + 1) * 2), *more = malloc(sizeof(int) * (size_t)(check_size + 1) * 2);
@@ -62,7 +62,7 @@ static void collectives(MPI_Comm inter) {
         CHECK(many[i] == expected + remote_size * (local_rank * block + i));
     free(out);
 
-    /* Not blocking, and kept: the same schedules. */
+    /* Non-blocking and persistent: the same schedules. */
     MPI_Request request;
     sum = -1;
     MPI_Iallreduce(&check_rank, &sum, 1, MPI_INT, MPI_SUM, inter, &request);
@@ -146,7 +146,7 @@ int main(int argc, char **argv) {
     CHECK(rank == (check_rank % 2 ? check_rank / 2 : remote_size + check_rank / 2));
     MPI_Comm_free(&merged);
 
-    /* The first of each side; nobody else. */
+    /* The first rank of each side only. */
     MPI_Comm_split(inter, local_rank == 0 ? 0 : MPI_UNDEFINED, 0, &part);
     CHECK((part == MPI_COMM_NULL) == (local_rank != 0));
     if (part != MPI_COMM_NULL) {

@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
         MPI_Comm_split(MPI_COMM_SELF, 0, 0, &nameless);
         MPI_Abort(nameless, 7);
     }
-    /* The remaining ranks wait for one that does not come. */
+    /* The remaining ranks wait for a rank that does not come. */
     if (!strcmp(end, "kill") || !strcmp(end, "abort") || !strcmp(end, "nameless"))
         MPI_Recv(&token, 1, MPI_INT, last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     check_done("job_ends");

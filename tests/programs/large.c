@@ -113,7 +113,7 @@ static void point_to_point(void)
         gaps = had;
         release(flat, 1);
     }
-    /* Too many for the receiver, who says so. */
+    /* Too many for the receiver, which reports an error. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (me == 0)
         MPI_Ssend_c(out, count, type, 1, 3, MPI_COMM_WORLD);

@@ -1,4 +1,4 @@
-/* Each rank does something else, for who looks at the job while it runs: rank 0 computes, rank 1 waits for a message of
+/* Each rank does something else, for observers of the running job: rank 0 computes, rank 1 waits for a message of
    rank 0, rank 2 sleeps outside of MPI, all others wait in a barrier. Nobody ends before the job is ended. */
 #include <mpi.h>
 #include <stdio.h>

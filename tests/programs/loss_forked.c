@@ -16,13 +16,13 @@ int main(int argc, char **argv) {
         for (int other = 0; other < check_size; other++)
             if (other != 1) MPI_Send(&word, 1, MPI_INT, other, 1, MPI_COMM_WORLD);
         if (fork() == 0) {
-            /* Longer than the job may take. */
+            /* For longer than the job may take. */
             sleep(100);
             _exit(0);
         }
         raise(SIGKILL);
     }
-    /* Some come later than others. */
+    /* Some ranks come later than others. */
     usleep(check_rank * 300000);
     CHECK(MPI_Recv(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS && word == 42);
     int error = MPI_Recv(&word, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    /* Where the one that dies says when. */
+    /* The dying rank writes the time of its death here. */
     MPI_Win_allocate_shared(me == 0 ? sizeof *died : 0, sizeof *died, MPI_INFO_NULL, comm, &died, &win);
     MPI_Win_shared_query(win, 0, &bytes, &unit, &died);
     MPI_Barrier(comm);

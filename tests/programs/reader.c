@@ -20,7 +20,7 @@ static void *by_line(void *argument) {
     return NULL;
 }
 
-/* It reads when nobody else gets the lock. */
+/* It reads once no other thread gets the lock. */
 static void until_it_reads(void) {
     while (ftrylockfile(stdin) == 0) {
         funlockfile(stdin);

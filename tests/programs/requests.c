@@ -1,4 +1,4 @@
-/* Generalised requests, copies made without waiting, datatypes by the numbers that they must hold. */
+/* Generalised requests, non-blocking duplication of communicators, datatypes by the range of numbers. */
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ static void generalised(void) {
     MPI_Waitany(3, list, &index, &status);
     CHECK(index == 1 && status.MPI_SOURCE == 11 && task.freed == 4);
 
-    /* Freed before its end: the program's data go at the end. */
+    /* Freed before it is complete: the data of the program are freed when it is. */
     MPI_Grequest_start(query, release, cancel, &task, &request);
     copy = request;
     MPI_Request_free(&request);

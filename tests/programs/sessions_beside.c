@@ -68,7 +68,7 @@ static void session(int meets, const char *until)
 	MPI_Session_finalize(&session);
 }
 
-/* The number of this process, by whatever started it, before it asks MPI. */
+/* The number of this process from its launcher, before it asks MPI. */
 static const char *rank_by_launcher(void)
 {
 	const char *names[] = { "WEFT_RANK", "PMI_RANK", "PMIX_RANK" }, *found = NULL;

@@ -13,14 +13,14 @@ static int class_of(int code) {
     return class;
 }
 
-/* The parents: the child world sends what it is, over the intercommunicator and over both groups merged. */
+/* The parents: the child world sends its description, over the intercommunicator and over both groups merged. */
 static void talk(MPI_Comm children, int expected) {
     int size, remote, rank, high_rank;
     MPI_Comm_size(children, &size);
     MPI_Comm_rank(children, &rank);
     MPI_Comm_remote_size(children, &remote);
     CHECK(remote == expected);
-    /* Of a megabyte as well: by what the two hosts have between them. */
+    /* Of a megabyte as well: over the network between the two hosts. */
     size_t many = 1 << 20;
     unsigned char *bytes = malloc(many);
     if (rank == 0) {
@@ -78,7 +78,7 @@ static int child(int argc, char **argv) {
     free(all);
     MPI_Comm_free(&merged);
     if (strcmp(argv[1], "grandchild") == 0) {
-        /* It starts others itself, each rank one, and then all together. */
+        /* The children start others, each rank one, and then all together. */
         for (int round = 0; round < 2; round++) {
             char *words[] = {"child", "0", NULL};
             MPI_Comm children;
@@ -140,7 +140,7 @@ static void found_by_path(void) {
     MPI_Comm_spawn(slash + 1, words, 1, info, 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
     talk(children, 1);
     MPI_Comm_disconnect(&children);
-    /* As many as there may be: the largest number that is possible. */
+    /* The info key soft: the largest number that is possible. */
     MPI_Info_set(info, "soft", "1:2");
     int codes[4];
     MPI_Comm_spawn(slash + 1, words, 4, info, 0, MPI_COMM_SELF, &children, codes);

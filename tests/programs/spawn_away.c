@@ -8,7 +8,7 @@
 
 static char self[PATH_MAX];
 
-/* Everybody says its rank to everybody. */
+/* Every rank sends its number to every other one. */
 static void talk(MPI_Comm others) {
     int rank, remote, sum = 0;
     MPI_Comm_rank(others, &rank);

@@ -8,7 +8,7 @@
 
 enum { CHILDREN = 2 };
 
-/* The child: says its rank to all parents, hears theirs. */
+/* The child: sends its rank to all parents, receives theirs. */
 static void answer(void) {
     MPI_Comm parent;
     MPI_Comm_get_parent(&parent);
@@ -37,7 +37,7 @@ static void in_a_session(int worlds_too) {
     CHECK(size == CHILDREN);
     MPI_Comm_free(&world);
     if (worlds_too) MPI_Init(NULL, NULL);
-    /* Those who have started it are met once. */
+    /* The parents are met once. */
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &second);
     answer();
     if (worlds_too) MPI_Finalize();
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
         MPI_Comm_remote_size(children, &remote);
         CHECK(remote == CHILDREN);
         if (strcmp(ways[way], "services") == 0) {
-            /* They take no part in what is collective over both groups. */
+            /* They take no part in collectives over both groups. */
             MPI_Comm_free(&children);
             continue;
         }

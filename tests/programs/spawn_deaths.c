@@ -1,4 +1,4 @@
-/* Which processes die together: a process that a program has started ends badly, while it is connected to those who
+/* Which processes die together: a process that a program has started ends badly, while it is connected to those that
  * started it, or after it has disconnected. */
 #define _GNU_SOURCE
 #include "check.h"
@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Until the launcher ends it; within MPI, so that what was sent goes its way. */
+/* Until the launcher ends it; within MPI, so that messages under way make progress. */
 static void wait_for_the_end(void) {
     MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
 }

@@ -29,7 +29,7 @@ static void start(const char *self, const char *hosts, int count, char (*links)[
     MPI_Info_free(&info);
     for (int i = 0; i < count; i++) {
         if (check_rank == 0) MPI_Recv(links[i], LINK, MPI_CHAR, i, 0, children, MPI_STATUS_IGNORE);
-        /* Everybody talks to everybody. */
+        /* Every rank communicates with every other one. */
         int number = -1;
         MPI_Sendrecv(&check_rank, 1, MPI_INT, i, 1, &number, 1, MPI_INT, i, 1, children, MPI_STATUS_IGNORE);
         CHECK(number == i);
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
         start(self, argv[i + 1], 3, found);
         for (int child = 0; child < 3; child++) CHECK(strcmp(found[child], hosts[i]) == 0);
     }
-    /* Of several, evenly; of none that is named, on all. */
+    /* On several hosts evenly; on all, if none is named. */
     char list[1024];
     snprintf(list, sizeof list, "%s, %s", argv[1], argv[check_size]);
     start(self, list, 4, found);

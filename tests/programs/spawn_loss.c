@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* "child PAUSE": initialises MPI after that many microseconds, and leaves its parents, who may have died. */
+/* "child PAUSE": initialises MPI after that many microseconds, and leaves its parents, which may have died. */
 static int child(int *argc, char ***argv) {
     usleep(atoi((*argv)[2]));
     MPI_Init(argc, argv);

@@ -1,4 +1,4 @@
-/* Processes that are started from within a program and end before they have met those who have started them: MPI_Comm_spawn is an
+/* Processes that are started from within a program and end before they have met their parents: MPI_Comm_spawn is an
  * error to these, which says who it was, nothing is left of the others that were started, and others can be started.
  * HOW RANK SIZE: of SIZE processes that one ends: "killed", "exits" with code 3, or "leaves" with code 0. */
 #include "check.h"

@@ -80,7 +80,7 @@ static long load_after_sync(void) {
 static void (*const stores[])(long) = {put, put_and_flush_all, put_with_request, replace};
 static long (*const loads[])(void) = {get, get_with_request, fetch, get_accumulate, load_after_sync};
 
-/* Both begin a round. False: enough. */
+/* Both begin a round. False: it was the last one. */
 static int begin(long round, double until) {
     if (check_rank == 0 && (round > MOST || seconds() > until)) turns[128] = round;
     __atomic_store_n(&turns[64 * check_rank], round, __ATOMIC_RELEASE);

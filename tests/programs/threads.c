@@ -56,7 +56,7 @@ static void *carry(void *argument) {
     return NULL;
 }
 
-/* All members say so: the hint holds, and stays. */
+/* All members give the hint: it holds, and stays. */
 static MPI_Comm no_any_tag(void) {
     static const char key[] = "mpi_assert_no_any_tag";
     MPI_Info info;
@@ -66,7 +66,7 @@ static MPI_Comm no_any_tag(void) {
     MPI_Info_create(&info);
     MPI_Info_set(info, key, "true");
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
-    /* Of those who say it and those who do not. */
+    /* Some members give the hint, others do not. */
     MPI_Comm_dup_with_info(MPI_COMM_WORLD, check_rank == 0 ? info : MPI_INFO_NULL, &other);
     MPI_Info_set(info, key, "false");
     MPI_Comm_set_info(comm, info);

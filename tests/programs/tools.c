@@ -354,10 +354,10 @@ static void waiting(void) {
     OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
     int word = 0;
     double seconds = -1;
-    /* Nobody counts the messages of what comes before any more. */
+    /* No handle counts the earlier messages any more. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (check_rank == 1) {
-        /* The other one is about to wait. */
+        /* The other rank is about to wait. */
         MPI_Recv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         double until = MPI_Wtime() + 0.2;
         while (MPI_Wtime() < until) {}

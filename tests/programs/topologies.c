@@ -21,7 +21,7 @@ static void grid(void) {
     CHECK(down == (coords[0] < dims[0] - 1 ? check_rank + dims[1] : MPI_PROC_NULL));
     MPI_Cart_shift(grid, 1, 1, &left, &right);
 
-    /* To each neighbour who one is and in which direction it lies. */
+    /* To each neighbour: the own rank, and in which direction the neighbour lies. */
     int out[4], in[4] = {-1, -1, -1, -1}, all[4] = {-1, -1, -1, -1};
     for (int i = 0; i < 4; i++) out[i] = 10 * check_rank + i;
     int from[4] = {up, down, left, right};
@@ -140,7 +140,7 @@ static void distributed(void) {
     CHECK(got == before);
     MPI_Comm_free(&ring);
 
-    /* Each rank names its own: gets from all before it, gives to all behind it. */
+    /* Each rank gives its own edges: from all ranks before it, to all behind it. */
     for (int i = 0; i < check_size; i++) sources[i] = i;
     int behind = check_size - check_rank - 1;
     MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, check_rank, sources, MPI_UNWEIGHTED, behind,

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Each rank of one side with each of the other one, short and long; from anybody, too. */
+/* Each rank of one side with each of the other one, short and long; from MPI_ANY_SOURCE, too. */
 static void messages(MPI_Comm between, int side) {
     int remote, rank;
     MPI_Comm_remote_size(between, &remote);
@@ -251,7 +251,7 @@ int main(int argc, char **argv) {
             MPI_Recv(&value, 1, MPI_INT, 0, 1, between, MPI_STATUS_IGNORE);
             CHECK(value == check_rank + 7);
         }
-        /* Half of them wait for one, half for anybody. */
+        /* Half of them wait for one rank, half for MPI_ANY_SOURCE. */
         code = MPI_Recv(&value, 1, MPI_INT, check_rank % 2 ? MPI_ANY_SOURCE : 0, 2, between, MPI_STATUS_IGNORE);
         char text[MPI_MAX_ERROR_STRING];
         int length;

@@ -42,7 +42,7 @@ static void exchange(MPI_Win win, long *memory, MPI_Comm all) {
     MPI_Get(&before, 1, MPI_LONG, (rank + 1) % size, size, 1, MPI_LONG, win);
     MPI_Win_unlock((rank + 1) % size, win);
     CHECK(before == size);
-    /* Epochs of two groups: everybody exposes to his left, and reaches his right. */
+    /* Epochs of two groups: each rank exposes memory to its left, and accesses that on its right. */
     MPI_Group group, left, right;
     MPI_Comm_group(all, &group);
     MPI_Group_incl(group, 1, (int[]){(rank + size - 1) % size}, &left);
@@ -98,7 +98,7 @@ static void windows(MPI_Comm all) {
     MPI_Type_free(&gaps);
     MPI_Win_free(&win);
     free(out), free(own), free(addresses);
-    /* Memory that all load and store is one job's. */
+    /* Memory that all ranks load and store belongs to one job. */
     MPI_Comm near;
     int in_near;
     MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near);
@@ -164,7 +164,7 @@ static void files(MPI_Comm all, const char *name) {
         times[whole[i]]++;
     }
     for (int i = 0; i < total; i++) CHECK(times[i] == 1);
-    /* Atomic, without waiting, and in two halves. */
+    /* Atomic, non-blocking, and split collective. */
     MPI_File_set_atomicity(file, 1);
     MPI_Request request;
     MPI_File_iwrite_at_all(file, rank, &total, 1, MPI_INT, &request);
@@ -182,7 +182,7 @@ static void files(MPI_Comm all, const char *name) {
 enum { THREADS = 4 };
 static MPI_Comm of_thread[THREADS], between_of_thread[THREADS];
 
-/* Each thread has communicators of its own, and one window and one communicator are everybody's. */
+/* Each thread has communicators of its own, and all share one window and one communicator. */
 static MPI_Comm everybodys;
 
 static void *work(void *which) {

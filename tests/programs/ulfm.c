@@ -16,7 +16,7 @@ static int fail(const char *what, int code) {
     _exit(9);
 }
 
-/* Where one dies in a round. */
+/* The point of a round at which a rank dies. */
 enum { NOWHERE, BEFORE, RECEIVING, BEGUN };
 
 /* The same for all ranks. */
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     /* A rank that dies before the others have said that they handle deaths ends the whole job. */
     MPI_Barrier(comm);
     while (size > 2) {
-        /* Another one each time: the first, the last, one in the middle. */
+        /* Another rank each time: the first, the last, one in the middle. */
         int rank, dies = round / quiet % 3;
         MPI_Comm_rank(comm, &rank);
         int who = dies == 0 ? 0 : dies == 1 ? size - 1 : size / 2;

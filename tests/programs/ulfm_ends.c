@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
         raise(SIGKILL);
     if (!strcmp(what, "fatal") || !strcmp(what, "without"))
         for (;;)
-            sleep(1); /* It is for the launcher to end the job: nobody calls MPI. */
+            sleep(1); /* Only the launcher can end the job: no rank calls MPI. */
     code = MPI_Barrier(MPI_COMM_WORLD);
     if (code == MPI_SUCCESS)
         return 9;
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "ack"))
         MPIX_Comm_failure_ack(MPI_COMM_WORLD);
     if (!strcmp(what, "replaces")) {
-        /* Those that are left start another one, and work with it. */
+        /* The survivors start another process, and work with it. */
         MPI_Comm left, parents, both;
         int rank, value, sum = 0, failed = MPIX_Comm_shrink(MPI_COMM_WORLD, &left);
         if (failed)

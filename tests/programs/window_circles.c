@@ -35,7 +35,7 @@ static long use(int target) {
     return pair[0];
 }
 
-/* One more in both words, under an exclusive lock. */
+/* Increments both words under an exclusive lock. */
 static void change(int target) {
     change_pair(target, win);
     written++;
@@ -45,7 +45,7 @@ static void change(int target) {
  * epoch of all, or by locks one by one. */
 static void ring(int readers, int round, int one_by_one) {
     int next = (check_rank + 1) % readers, after = (check_rank + 2) % readers;
-    /* Nobody waits for a lock of what was before. */
+    /* No rank waits for a lock of the part before. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (check_rank >= readers) {
         MPI_Barrier(MPI_COMM_WORLD);
@@ -58,7 +58,7 @@ static void ring(int readers, int round, int one_by_one) {
     } else
         MPI_Win_lock_all(0, win);
     MPI_Barrier(MPI_COMM_WORLD);
-    /* Most of the time they stand in line meanwhile. */
+    /* Most of the time they wait in line meanwhile. */
     await(round % 4);
     if (one_by_one) MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
     use(next);
@@ -92,7 +92,7 @@ static void mixed(void) {
     }
 }
 
-/* The last rank changes what all others look at, until they have seen it: they must let it in. */
+/* The last rank changes a value that all others read, until they have seen it: they must let it in. */
 static void polled(int target) {
     long before, now;
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win);
@@ -111,7 +111,7 @@ static void polled(int target) {
         } while (now == before);
         CHECK(now == before + 1);
     }
-    /* Nobody changes it once more before all have seen that. */
+    /* It is not changed again before all have seen that. */
     MPI_Barrier(MPI_COMM_WORLD);
 }
 

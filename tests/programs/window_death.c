@@ -27,11 +27,11 @@ int main(int argc, char **argv) {
         kill(getpid(), SIGKILL);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    /* Given at last by the queue of rank 0, or an error: but an end. */
+    /* In the end the queue of rank 0 grants it, or it is an error: it must not wait for ever. */
     int code = MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
     if (code == MPI_SUCCESS) code = MPI_Win_unlock(0, win);
     CHECK(code == MPI_SUCCESS || code == MPI_ERR_PROC_ABORTED);
-    /* Nobody gives the lock of its memory any more. */
+    /* The lock of its memory is not granted any more. */
     code = MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, win);
     CHECK(code == MPI_ERR_PROC_ABORTED);
     MPI_Group world, dead;

@@ -1,4 +1,4 @@
-/* Locks of memory in shared memory, shared and alone by turns: readers within MPI_Win_lock_all and MPI_Win_lock find two words alike, which
+/* Locks of windows in shared memory, shared and exclusive by turns: readers within MPI_Win_lock_all and MPI_Win_lock find two words alike, which
  * writers change one after the other under an exclusive lock. With an argument several threads of each rank put and get at once, each of them the
  * first in its epoch to do so. */
 #include <pthread.h>
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
     MPI_Win_unlock(check_rank, win);
     MPI_Allreduce(&sum, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     CHECK(all >= 50 * check_size);
-    /* An epoch that does not ask is as before. */
+    /* An epoch without lock requests is as before. */
     none = 3;
     MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
     MPI_Put(&none, 1, MPI_LONG, check_rank, WORDS - 1, 1, MPI_LONG, win);

@@ -23,7 +23,7 @@ struct wrong_call {
 
 static const char *const ways[] = {"right", "null", "no number", "no handle"};
 
-/* What a remedy begins with, or has in it. */
+/* The beginning of a remedy, or a part of it. */
 static int has_remedy(const char *text) {
     const char *remedy = strrchr(text, ';');
     return remedy && strlen(remedy) > 10;
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
         char text[MPI_MAX_ERROR_STRING] = "";
         for (int j = 1; j < argc; j++) wanted |= !strcmp(argv[j], call->name);
         if (!wanted) continue;
-        /* What nobody can make yet has no functions that could be called rightly. */
+        /* Objects that cannot be made yet have no functions that could be called correctly. */
         int about_window = !strncmp(call->name, "MPI_Win_", 8) && window == MPI_WIN_NULL;
         int about_file = !strncmp(call->name, "MPI_File_", 9) && file == MPI_FILE_NULL;
         if ((about_window || about_file) && call->class != MPI_ERR_WIN && call->class != MPI_ERR_FILE) {
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
     }
     printf("wrong: %d calls, %d skipped, %d failures\n", calls, skipped, failures);
-    /* Requests of such calls may be under way still. */
+    /* Requests of such calls may still be under way. */
     fflush(stdout);
     _exit(failures != 0);
 }

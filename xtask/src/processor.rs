@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_is_asked_and_can_be_waited_for() {
+    fn a_process_that_has_ended_is_asked_and_can_be_waited_for() {
         let mut command = Command::new("sh");
         // It computes in a child process.
         command.args([

@@ -55,7 +55,7 @@ const LEFT_OUT: [&str; 6] = [
     "a_blocked_rank_sleeps",
     "a_profiling_library_intercepts",
     "fibers_of_the_examples",
-    "who_floods_waits",
+    "a_flooding_sender_waits",
 ];
 
 impl Kind {

@@ -44,7 +44,7 @@ pub unsafe fn handles(array: *const c_int, count: usize) -> Handles {
 impl Handles {
     /// Their address.
     #[inline]
-    pub fn place(&mut self) -> *mut usize {
+    pub fn as_mut_ptr(&mut self) -> *mut usize {
         if self.count <= SHORT {
             self.short.as_mut_ptr().cast()
         } else {

@@ -44,7 +44,7 @@ impl<T: Copy> Translated<T> {
 
     /// Their address; null if the program has passed none.
     #[inline]
-    pub fn place(&mut self) -> *mut T {
+    pub fn as_mut_ptr(&mut self) -> *mut T {
         match (self.given, self.count <= SHORT) {
             (false, _) => std::ptr::null_mut(),
             (true, true) => self.short.as_mut_ptr().cast(),
@@ -149,8 +149,8 @@ mod tests {
             unsafe {
                 let mut array = handles::<Request>(made.as_ptr(), count);
                 for place in 0..count {
-                    assert_eq!(array.place().add(place).read(), 1 << 30 | place);
-                    array.place().add(place).write(0x180);
+                    assert_eq!(array.as_mut_ptr().add(place).read(), 1 << 30 | place);
+                    array.as_mut_ptr().add(place).write(0x180);
                 }
                 array.store(back.as_mut_ptr(), Request::encode);
             }
@@ -158,6 +158,6 @@ mod tests {
         }
         // SAFETY: null is allowed.
         let mut nothing = unsafe { handles::<Request>(std::ptr::null(), 5) };
-        assert!(nothing.place().is_null());
+        assert!(nothing.as_mut_ptr().is_null());
     }
 }

@@ -16,7 +16,7 @@ mod tool;
 use std::ffi::c_int;
 
 use crate::array::{self, length};
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::handle::{Comm, Datatype, Handle};
 use crate::number::{self, STANDARD_COMBINER_DARRAY, STANDARD_COMBINER_SUBARRAY};
 use crate::{alias, error, standard};
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn PMPI_Abort(comm: c_int, code: c_int) -> c_int {
     // SAFETY: the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_ABORT);
+            standard::function(index::MPI_ABORT);
         error::encode(call(Comm::decode(comm), code))
     }
 }
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
     // SAFETY: the types are those of the standard ABI, whose further arguments have no meaning either.
     unsafe {
         let call: unsafe extern "C" fn(c_int, ...) -> c_int =
-            standard::function(place::MPI_PCONTROL);
+            standard::function(index::MPI_PCONTROL);
         error::encode(call(level))
     }
 }
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     // SAFETY: the program passes arrays of these lengths.
     unsafe {
         let mut found = array::handles::<Datatype>(datatypes, length(max_datatypes));
-        let call: Call = standard::function(place::MPI_TYPE_GET_CONTENTS);
+        let call: Call = standard::function(index::MPI_TYPE_GET_CONTENTS);
         let code = call(
             of,
             max_integers,
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
             max_datatypes,
             integers,
             addresses,
-            found.place(),
+            found.as_mut_ptr(),
         );
         if code == 0 {
             given(of, integers, &found, datatypes, length(max_datatypes));
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     // SAFETY: as above.
     unsafe {
         let mut found = array::handles::<Datatype>(datatypes, length(max_datatypes));
-        let call: Call = standard::function(place::MPI_TYPE_GET_CONTENTS_C);
+        let call: Call = standard::function(index::MPI_TYPE_GET_CONTENTS_C);
         let code = call(
             of,
             max_integers,
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
             integers,
             addresses,
             large_counts,
-            found.place(),
+            found.as_mut_ptr(),
         );
         if code == 0 {
             given(of, integers, &found, datatypes, length(max_datatypes));
@@ -164,7 +164,7 @@ unsafe fn given(
     // SAFETY: these are addresses of variables; the lengths are those that the standard gives the arrays (MPI 5.0, section
     // 5.1.13), and the call would have failed with shorter ones.
     unsafe {
-        let envelope: Envelope = standard::function(place::MPI_TYPE_GET_ENVELOPE_C);
+        let envelope: Envelope = standard::function(index::MPI_TYPE_GET_ENVELOPE_C);
         if envelope(
             of,
             &mut count,

@@ -147,7 +147,7 @@ impl Handle for File {
 
 /// The address of the handle of the standard ABI; null if the address of the program is null.
 #[inline(always)]
-pub fn place<C>(classic: *mut C, standard: &mut usize) -> *mut usize {
+pub fn out_pointer<C>(classic: *mut C, standard: &mut usize) -> *mut usize {
     if classic.is_null() {
         std::ptr::null_mut()
     } else {

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
-use crate::generated::names::{NAMES, place};
+use crate::generated::names::{NAMES, index};
 use crate::number::{STANDARD_CART, STANDARD_DIST_GRAPH, STANDARD_GRAPH};
 
 /// The addresses of a function.
@@ -45,7 +45,7 @@ extern "C" fn load() {
             problem()
         ));
     }
-    for (place, name) in NAMES.iter().enumerate() {
+    for (index, name) in NAMES.iter().enumerate() {
         // SAFETY: the library is loaded, both names end with zero, and the first begins with a P that the other one has not.
         let [called, profiling] = [name.to_bytes_with_nul()[1..].as_ptr().cast(), name.as_ptr()]
             .map(|name| unsafe { libc::dlsym(library, name) } as usize);
@@ -60,7 +60,7 @@ extern "C" fn load() {
         unsafe {
             (&raw mut ADDRESSES)
                 .cast::<Address>()
-                .add(place)
+                .add(index)
                 .write(Address { called, profiling })
         };
     }
@@ -85,14 +85,14 @@ fn leave(text: &str) -> ! {
     unsafe { libc::_exit(127) }
 }
 
-/// The function at a place of [`NAMES`], as a pointer of type `F`, for calls of the program.
+/// The function at an index of [`NAMES`], as a pointer of type `F`, for calls of the program.
 ///
 /// # Safety
 /// `F` is the type of a pointer to the function of that name in the standard ABI.
 #[inline(always)]
-pub unsafe fn function<F: Copy>(place: usize) -> F {
+pub unsafe fn function<F: Copy>(index: usize) -> F {
     // SAFETY: the caller guarantees the type.
-    unsafe { pointer(address(place).called) }
+    unsafe { pointer(address(index).called) }
 }
 
 /// As [`function`], for calls that the translation itself needs: these are not calls of the program, and no
@@ -101,16 +101,16 @@ pub unsafe fn function<F: Copy>(place: usize) -> F {
 /// # Safety
 /// As for [`function`].
 #[inline(always)]
-pub unsafe fn own_question<F: Copy>(place: usize) -> F {
+pub unsafe fn internal_function<F: Copy>(index: usize) -> F {
     // SAFETY: as above.
-    unsafe { pointer(address(place).profiling) }
+    unsafe { pointer(address(index).profiling) }
 }
 
 #[inline(always)]
-fn address(place: usize) -> Address {
-    assert!(place < NAMES.len());
-    // SAFETY: it was written before any function of this library could be called, and the place is one of them.
-    unsafe { (&raw const ADDRESSES).cast::<Address>().add(place).read() }
+fn address(index: usize) -> Address {
+    assert!(index < NAMES.len());
+    // SAFETY: it was written before any function of this library could be called, and the index is one of them.
+    unsafe { (&raw const ADDRESSES).cast::<Address>().add(index).read() }
 }
 
 /// # Safety
@@ -134,14 +134,14 @@ pub fn peers(comm: usize, none: bool) -> usize {
     // SAFETY: both are addresses of variables; the call that follows reports a wrong communicator.
     unsafe {
         let test: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            own_question(place::MPI_COMM_TEST_INTER);
+            internal_function(index::MPI_COMM_TEST_INTER);
         test(comm, &raw mut inter);
-        let place = if inter == 0 {
-            place::MPI_COMM_SIZE
+        let index = if inter == 0 {
+            index::MPI_COMM_SIZE
         } else {
-            place::MPI_COMM_REMOTE_SIZE
+            index::MPI_COMM_REMOTE_SIZE
         };
-        let count: unsafe extern "C" fn(usize, *mut c_int) -> c_int = own_question(place);
+        let count: unsafe extern "C" fn(usize, *mut c_int) -> c_int = internal_function(index);
         count(comm, &raw mut size);
     }
     usize::try_from(size).unwrap_or(0)
@@ -170,22 +170,22 @@ fn neighbors(comm: usize) -> (usize, usize) {
     // SAFETY: all are addresses of variables.
     unsafe {
         let one: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            own_question(place::MPI_TOPO_TEST);
+            internal_function(index::MPI_TOPO_TEST);
         one(comm, &raw mut topology);
         match topology {
             STANDARD_CART => {
                 let dimensions: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-                    own_question(place::MPI_CARTDIM_GET);
+                    internal_function(index::MPI_CARTDIM_GET);
                 dimensions(comm, &raw mut incoming);
                 incoming *= 2;
                 outgoing = incoming;
             }
             STANDARD_GRAPH => {
                 let own: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-                    own_question(place::MPI_COMM_RANK);
+                    internal_function(index::MPI_COMM_RANK);
                 own(comm, &raw mut rank);
                 let count: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
-                    own_question(place::MPI_GRAPH_NEIGHBORS_COUNT);
+                    internal_function(index::MPI_GRAPH_NEIGHBORS_COUNT);
                 count(comm, rank, &raw mut incoming);
                 outgoing = incoming;
             }
@@ -195,7 +195,7 @@ fn neighbors(comm: usize) -> (usize, usize) {
                     *mut c_int,
                     *mut c_int,
                     *mut c_int,
-                ) -> c_int = own_question(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
+                ) -> c_int = internal_function(index::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
                 count(
                     comm,
                     &raw mut incoming,

@@ -105,7 +105,7 @@ impl Standard {
 
     /// The address of this status, or `MPI_STATUS_IGNORE` of the standard ABI.
     #[inline(always)]
-    pub fn place(&mut self, at: *const Classic) -> *mut Self {
+    pub fn out_pointer(&mut self, at: *const Classic) -> *mut Self {
         if is_none(at) {
             std::ptr::null_mut()
         } else {
@@ -141,7 +141,7 @@ impl Array {
     }
 
     /// The address at which the call writes them.
-    pub fn place(&mut self) -> *mut Standard {
+    pub fn as_mut_ptr(&mut self) -> *mut Standard {
         if is_none(self.at) {
             std::ptr::null_mut()
         } else {

@@ -91,7 +91,7 @@ typedef void (MPI_T_event_dropped_cb_function)(MPI_Count count, MPI_T_event_regi
 #define MPI_ABI_VERSION 1
 #define MPI_ABI_SUBVERSION 0
 
-/* Losses: the error class that the extension for fault tolerance names so. */
+/* Losses: the name of an error class in the extension for fault tolerance. */
 #define MPIX_ERR_PROC_FAILED 58
 
 /* Operations. */
@@ -159,18 +159,18 @@ enum {
 #define MPI_IN_PLACE ((void *)1)
 #define MPI_BUFFER_AUTOMATIC ((void *)2)
 
-/* Pointers that ask for nothing, `char **`. */
+/* Pointers that request nothing, `char **`. */
 #define MPI_ARGV_NULL ((char **)0)
 
-/* Pointers that ask for nothing, `char ***`. */
+/* Pointers that request nothing, `char ***`. */
 #define MPI_ARGVS_NULL ((char ***)0)
 
-/* Pointers that ask for nothing, `int *`. */
+/* Pointers that request nothing, `int *`. */
 #define MPI_ERRCODES_IGNORE ((int *)0)
 #define MPI_UNWEIGHTED ((int *)10)
 #define MPI_WEIGHTS_EMPTY ((int *)11)
 
-/* Pointers that ask for nothing, `MPI_Status *`. */
+/* Pointers that request nothing, `MPI_Status *`. */
 #define MPI_STATUS_IGNORE ((MPI_Status *)0)
 #define MPI_STATUSES_IGNORE ((MPI_Status *)0)
 

@@ -307,7 +307,7 @@ pub unsafe fn iprobe(
     let Some((source, _)) = envelope(source, tag) else {
         return false;
     };
-    if !comm.has_source(source) || !comm.iprobe_in_vain() {
+    if !comm.has_source(source) || !comm.iprobe_finds_nothing() {
         return false;
     }
     // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.

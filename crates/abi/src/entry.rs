@@ -46,7 +46,7 @@ pub enum Scope {
     None,
 }
 
-/// The name of the call that begins at this address, or goes on there when its short way is not possible.
+/// The name of the call that begins at this address, or goes on there when its short path is not possible.
 pub fn name_at(start: usize) -> Option<&'static str> {
     let entries = CALLS.iter().map(|call| (call.name, call.whole));
     let mut all = entries.chain(CONTINUED);
@@ -90,7 +90,7 @@ pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
             };
             let block = fault.block(state::rank_and_size(), call, &owner.name, name);
             if code == k::MPI_ERR_PROC_ABORTED {
-                state::bereaved();
+                state::ends_by_loss();
             }
             state::abort(code, &block)
         }

@@ -17,7 +17,7 @@
 //! datatype completes normally). The [table](weft_atomic::table) keeps removed objects in place for a while,
 //! and an operation has a counted reference to everything that it needs beyond its call.
 
-pub mod made;
+pub mod creation;
 pub mod request;
 
 use weft_atomic::table::{KIND_SHIFT, Table};
@@ -92,7 +92,7 @@ pub fn insert<T: Object>(object: T) -> Option<usize> {
 pub fn remove<T: Object>(handle: usize) -> bool {
     let removed = T::table().remove(handle);
     if removed {
-        made::forget(handle);
+        creation::forget(handle);
     }
     removed
 }

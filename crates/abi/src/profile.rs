@@ -19,7 +19,7 @@
 //! | [`trampoline`] | the code between the entry point and the call |
 //! | [`arguments`] | what the arguments of a call say |
 //! | [`token`] | a call under way, as a word |
-//! | [`here`] | the knowledge of a thread about itself |
+//! | [`thread_state`] | the knowledge of a thread about itself |
 //! | [`area`] | what a thread writes |
 //! | [`recorder`] | the memory of the rank, and what its threads share |
 //! | [`collectives`] | numbers of collectives |
@@ -37,12 +37,12 @@ pub mod area;
 mod arguments;
 pub mod call;
 mod collectives;
-mod here;
 mod marks;
 pub mod messages;
 mod naming;
 mod recorder;
 pub mod slices;
+mod thread_state;
 mod token;
 pub mod trampoline;
 mod waits;
@@ -60,7 +60,7 @@ use crate::generated::profiled::CALLS;
 use crate::state::{self, Runtime};
 use area::Event;
 use arguments::{arrival, bytes_of, cost_of, knows_its_source, source_of, want_status};
-use call::{Call, Kind};
+use call::{Call, CallKind};
 use token::Token;
 use trampoline::Frame;
 
@@ -154,7 +154,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     let Some((area, site)) = recorder.site(program_place(frame.back), number) else {
         return whole;
     };
-    if call.kind != Kind::Collective {
+    if call.kind != CallKind::Collective {
         area.record(number, recorder.slices.number());
         // SAFETY: the frame is that of the call.
         let cost = unsafe { cost_of(recorder, call, frame) };
@@ -165,7 +165,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     // SAFETY: the frame is that of the call.
     let bytes = unsafe { bytes_of(call, frame) };
     area.count(site, bytes);
-    if call.kind == Kind::Collective {
+    if call.kind == CallKind::Collective {
         // SAFETY: as above.
         frame.arrival = unsafe { arrival(recorder, area, call, frame) };
     }
@@ -175,7 +175,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     let slice = recorder.slices.number();
     let token = Token::new(area.number, site, (timed, plain), slice);
     frame.token = token.0;
-    here::set_current(token);
+    thread_state::set_current(token);
     if plain {
         frame.plain = 1;
         return whole;
@@ -199,14 +199,14 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
 unsafe extern "C" fn leave(frame: *mut Frame) {
     // SAFETY: the trampoline's, which waits for us.
     let frame = unsafe { &mut *frame };
-    here::set_current(Token::NONE);
+    thread_state::set_current(Token::NONE);
     let token = Token(frame.token);
     let (Some(recorder), Some(site)) = (RECORDER.get(), token.site()) else {
         return;
     };
     let area = recorder.area(token.area());
     let call = &CALLS[frame.call as u32 as usize];
-    let (unknown, slept, context) = here::take_unknown();
+    let (unknown, slept, context) = thread_state::take_unknown();
     if unknown != 0 {
         // SAFETY: the frame is that of the call, which has succeeded or not.
         let peer = unsafe { source_of(call, frame, context) };
@@ -235,7 +235,10 @@ unsafe fn begin_messages(recorder: &Recorder, call: &Call, frame: &mut Frame) {
     if !recorder.marks.are_used() {
         return;
     }
-    if matches!(call.kind, Kind::Send | Kind::Exchange | Kind::Start) {
+    if matches!(
+        call.kind,
+        CallKind::Send | CallKind::Exchange | CallKind::Start
+    ) {
         frame.mark = recorder.marks.begin_call();
     }
     // SAFETY: as the caller promises.
@@ -270,7 +273,7 @@ unsafe fn sent(recorder: &Recorder, call: &Call, frame: &Frame, event: &Event) -
         tag,
         context: engine,
         bytes: match call.kind {
-            Kind::Start => u64::MAX,
+            CallKind::Start => u64::MAX,
             _ => event.bytes,
         },
         mark,
@@ -325,7 +328,7 @@ unsafe fn end_messages(
         if let Some(named) = named {
             (event.peer, event.tag, event.context) = (named.peer, named.tag, named.context);
         }
-        if call.kind == Kind::Receive
+        if call.kind == CallKind::Receive
             && let Some(received) = messages::received(call, frame)
         {
             (event.peer, event.tag) = (received.peer, received.tag);

@@ -95,15 +95,15 @@ pub fn process() -> Checked<&'static Arc<Process>> {
     }
 }
 
-/// The runtime while calls may take the short way; otherwise null.
-static SHORT_WAY: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+/// The runtime while calls may take the short path; otherwise null.
+static SHORT_PATH: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The runtime, if calls may end at once: the process is between `MPI_Init` and `MPI_Finalize` (sessions do not count),
 /// and not everything is checked.
 #[inline]
 pub fn runtime_at_once() -> Option<&'static Runtime> {
-    // SYNC state.short_way
-    let runtime = SHORT_WAY.load(Ordering::Acquire);
+    // SYNC state.short_path
+    let runtime = SHORT_PATH.load(Ordering::Acquire);
     // SAFETY: null, or a box that was leaked when it was complete.
     unsafe { runtime.as_ref() }
 }
@@ -176,8 +176,8 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
     runtime.launcher.initialised();
     PHASE.store(Phase::Running as u8, Ordering::Release);
     if !crate::check::mode().is_full() {
-        // SYNC state.short_way
-        SHORT_WAY.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+        // SYNC state.short_path
+        SHORT_PATH.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     }
     crate::calls::process::find_parent(runtime)
 }
@@ -346,20 +346,20 @@ pub fn finalise() {
         }
         runtime.launcher.finalised();
     }
-    // SYNC state.short_way
-    SHORT_WAY.store(std::ptr::null_mut(), Ordering::Release);
+    // SYNC state.short_path
+    SHORT_PATH.store(std::ptr::null_mut(), Ordering::Release);
     PHASE.store(Phase::Finished as u8, Ordering::Release);
 }
 
 /// How long a process that cannot continue without another one waits for its launcher to end it.
-const VERDICT: Duration = Duration::from_secs(1);
+const TIME_FOR_OUTCOME: Duration = Duration::from_secs(1);
 
 /// Another process is lost, without which this one cannot continue. The launcher usually knows the cause, reports it and ends this process,
 /// but the end of a connection to another host may be noticed earlier.
-pub fn bereaved() {
+pub fn ends_by_loss() {
     if let Some(runtime) = runtime() {
-        runtime.launcher.bereaved();
-        std::thread::sleep(VERDICT);
+        runtime.launcher.ends_by_loss();
+        std::thread::sleep(TIME_FOR_OUTCOME);
     }
 }
 

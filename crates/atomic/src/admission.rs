@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_too_long_is_told_and_who_left_before_is_not() {
+    fn a_user_that_stays_too_long_is_told_and_one_that_left_is_not() {
         let admission = Admission::default();
         let (one, two) = (Presence::default(), Presence::default());
         admission.open(1, false, 0);

@@ -369,7 +369,7 @@ mod tests {
         /// Two arrive at a time; the thread that sees all wakes the third, who has arrived before and sleeps. A
         /// wake-up that nobody gives is a deadlock, which loom reports.
         #[test]
-        fn the_last_wakes_who_sleeps() {
+        fn the_last_arrival_wakes_the_sleepers() {
             let mut builder = loom::model::Builder::new();
             builder.preemption_bound = Some(2);
             builder.check(|| {

@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_it_on_behalf_of_its_owner_is_no_other_user() {
+    fn a_thread_that_takes_it_on_behalf_of_its_owner_is_no_other_user() {
         let biased = Arc::new((Biased::new(0u32, FenceMode::Symmetric), Park::new()));
         let (one, park) = (&biased.0, &biased.1);
         let by_another = |take: fn(&(Biased<u32>, Park))| {
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_takes_it_by_the_bias_or_by_the_lock() {
+    fn a_thread_that_does_not_wait_takes_it_by_the_bias_or_by_the_lock() {
         let biased = Arc::new((Biased::new(0u32, FenceMode::Symmetric), Park::new()));
         let (one, park) = (&biased.0, &biased.1);
         assert!(one.try_by_bias().is_none(), "it is nobody's yet");
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_fence_that_costs_nothing_takes_it_without_asking_for_the_mode() {
+    fn with_a_fence_that_costs_nothing_it_is_taken_without_asking_for_the_mode() {
         let (one, park) = (Biased::new(0u32, FenceMode::Asymmetric), Park::new());
         assert!(one.try_by_asymmetric_bias().is_none(), "it is nobody's yet");
         *one.lock(&park) += 1;

@@ -230,7 +230,7 @@ mod tests {
 
     /// The state left by a ringer that is killed after its swap and before its wake-up.
     #[test]
-    fn a_wake_up_that_was_taken_along_is_made_up_for() {
+    fn a_lost_wake_up_is_made_up_for() {
         let (bell, park) = (Doorbell::new(), Park::new());
         let ticket = bell.prepare(FenceMode::Symmetric, &park);
         assert_eq!(bell.sleeping.swap(0, Ordering::AcqRel), 1);

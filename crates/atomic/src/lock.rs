@@ -91,7 +91,7 @@ const SPINS_IN_CROWD: u32 = if cfg!(loom) { 1 } else { 16 };
 const TIMES_IN_CROWD: u32 = if cfg!(loom) { 1 } else { 16 };
 
 /// A lock that was taken less often than this since the last turn of a waiter is contended all the time.
-const SELDOM: u32 = 32;
+const CONTENDED_BELOW: u32 = 32;
 
 /// Looks of a thread that has passed the lock on, until the waiter that watches for it has taken it.
 const PASSING: u32 = if cfg!(loom) { 1 } else { 50 };
@@ -247,7 +247,7 @@ impl<T> Lock<T> {
             .wrapping_sub(self.slow_at.load(Ordering::Relaxed));
         // One patient waiter is enough to take over: the others sleep.
         let alone = self.waiters.awake.load(Ordering::Relaxed) == 0;
-        let turn = self.wait_for_lock(may_be_patient && alone && since < SELDOM, kernel);
+        let turn = self.wait_for_lock(may_be_patient && alone && since < CONTENDED_BELOW, kernel);
         self.count_turn(turn);
         let others = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
         if others != 0 {
@@ -604,7 +604,7 @@ mod models {
     }
 
     #[test]
-    fn who_passes_it_on_forgets_nobody() {
+    fn a_holder_that_passes_it_on_forgets_no_waiter() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {
@@ -633,7 +633,7 @@ mod models {
     }
 
     #[test]
-    fn who_waits_among_threads_that_give_way_is_not_forgotten() {
+    fn a_waiter_among_threads_that_give_way_is_not_forgotten() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

@@ -221,7 +221,7 @@ mod tests {
 
     #[cfg(loom)]
     #[test]
-    fn who_is_alone_is_alone() {
+    fn a_writer_excludes_all_others() {
         loom::model(|| {
             let shared = Shared::new();
             let theirs = Arc::clone(&shared);
@@ -237,7 +237,7 @@ mod tests {
 
     #[cfg(loom)]
     #[test]
-    fn two_who_share_and_one_who_is_alone() {
+    fn two_readers_and_one_writer() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {

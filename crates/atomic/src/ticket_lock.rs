@@ -98,13 +98,13 @@ pub enum Turn {
     Waits,
 }
 
-/// How a reader that has other locks has entered.
+/// Whom a reader that has other locks has gone past when it entered.
 #[must_use = "who has gone past a writer takes its time when it gives the lock back"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Past {
-    /// Past nobody.
+pub enum Overtaken {
+    /// It has gone past nobody.
     Nobody,
-    /// Past a writer that has waited since this time.
+    /// It has gone past a writer that has waited since this time.
     Writer(Time),
 }
 
@@ -260,22 +260,22 @@ impl<'a> TicketLock<'a> {
     /// Shares it, for a caller that has other locks and the time `mine`, past all writers that may be passed. `listed` is false at
     /// first and the same variable for each look; a caller that gives up while it is true calls [`unlist`](Self::unlist). `None`:
     /// the caller waits, and looks again after any change.
-    pub fn share_further(self, mine: Time, listed: &mut bool) -> Option<Past> {
+    pub fn share_further(self, mine: Time, listed: &mut bool) -> Option<Overtaken> {
         // SYNC ticket_lock
         let mut word = self.tickets.load(Ordering::SeqCst);
         loop {
             let now = Tickets::of(word);
-            let (then, past) = if *listed {
+            let (then, overtaken) = if *listed {
                 let then = now.unlist().share().filter(|_| !now.alone);
-                (then, Some(Past::Nobody))
+                (then, Some(Overtaken::Nobody))
             } else if now.alone {
                 (now.list(), None)
             } else if now.is_free() {
-                (now.share(), Some(Past::Nobody))
+                (now.share(), Some(Overtaken::Nobody))
             } else {
                 let since = self.time_of_first(now.serving);
                 let since = since.filter(|since| mine < *since)?;
-                (now.share(), Some(Past::Writer(since)))
+                (now.share(), Some(Overtaken::Writer(since)))
             };
             let then = then?.word();
             // SYNC ticket_lock
@@ -285,8 +285,8 @@ impl<'a> TicketLock<'a> {
                 .compare_exchange_weak(word, then, success, failure)
             {
                 Ok(_) => {
-                    *listed = past.is_none();
-                    return past;
+                    *listed = overtaken.is_none();
+                    return overtaken;
                 }
                 Err(other) => word = other,
             }

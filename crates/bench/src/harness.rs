@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_no_answer_once_is_not_waited_for_again() {
+    fn an_implementation_that_once_gave_no_answer_is_not_waited_for_again() {
         let task = Task::Program {
             program: 0,
             request: String::new(),

@@ -94,7 +94,7 @@ fn faults_refuse_and_skip_as_often_as_said() {
 }
 
 #[test]
-fn who_has_left_is_lost_to_senders_but_what_it_sent_arrives() {
+fn a_member_that_has_left_is_lost_to_senders_but_its_messages_arrive() {
     let mut group = Local::group(2);
     let mut gone = group.pop().expect("two");
     let mut stays = group.pop().expect("one");
@@ -128,7 +128,7 @@ fn a_panic_is_told_to_all_others_after_its_last_message() {
 }
 
 #[test]
-fn whoever_waits_for_room_of_one_that_leaves_is_woken() {
+fn a_sender_that_waits_for_room_is_woken_when_the_receiver_leaves() {
     let mut group = Local::group(2);
     let leaves = group.pop().expect("two");
     let mut waits = group.pop().expect("one");

@@ -12,7 +12,7 @@ use weft_fabric::{FabricError, Operation, Peer, Posted, Region, Result};
 
 use crate::libfabric::registration::Registration;
 use crate::mail::Mail;
-use crate::wire::{Kind, Outcome, Piece};
+use crate::wire::{FrameKind, Outcome, Piece};
 
 /// Most transfers that one peer is asked for at a time.
 pub const MOST: usize = 64;
@@ -122,7 +122,7 @@ impl Asked {
                 self.scratch.resize(place.len(), 0);
                 place.copy_to_slice(&mut self.scratch);
                 let parts = [&piece.emit()[..], &self.scratch];
-                posted = mail.post(Peer(peer), Kind::Fetched, &parts);
+                posted = mail.post(Peer(peer), FrameKind::Fetched, &parts);
             }
             match posted {
                 Ok(Posted::Done) => {

@@ -29,7 +29,7 @@ const OF_THE_KERNEL: [&str; 4] = ["tcp", "net", "sockets", "udp"];
 
 /// Providers whose descriptor does not report all events: the conformance suite hangs over them (libfabric
 /// 1.17.0).
-const DEAF: [&str; 1] = ["sockets"];
+const MISSES_EVENTS: [&str; 1] = ["sockets"];
 
 /// Not used, as ranks of one host have a shared-memory fabric already; this one also ends the process when a
 /// peer of it leaves (libfabric 1.17.0).
@@ -62,7 +62,7 @@ fn base(provider: &str) -> &str {
 
 /// The object for which a sleeper over this provider waits.
 pub(crate) fn sleeps_on(provider: &str) -> Wanted {
-    if DEAF.contains(&base(provider)) {
+    if MISSES_EVENTS.contains(&base(provider)) {
         Wanted::Nothing
     } else if SOFTWARE.contains(&provider) {
         Wanted::Own

@@ -13,14 +13,14 @@
 //!   messages    what has come, and who hears of it
 //!   transfers   bytes that are moved by portal, on both sides
 //!   members     who is lost, and whose number another process has
-//!   parting     how a rank leaves
+//!   leaving     how a rank leaves
 //!   sleeping    when one may sleep, and what wakes it
 //! ```
 
 mod face;
+mod leaving;
 mod members;
 mod messages;
-mod parting;
 mod sleeping;
 mod transfers;
 

@@ -9,7 +9,7 @@ pub enum Remains {
     /// Nothing.
     Nothing,
     /// Messages to peers that have said goodbye: they may be gone, and need nothing more.
-    ForTheGone,
+    AfterGoodbye,
     /// Messages to others, too.
     ForOthers,
 }

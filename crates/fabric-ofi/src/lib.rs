@@ -113,7 +113,7 @@ mod tests {
 
     /// Rank 1 has another key: its messages are counted, and not delivered.
     #[test]
-    fn who_has_not_the_key_is_not_listened_to() {
+    fn a_peer_without_the_key_is_ignored() {
         use weft_fabric::conformance::{Inbox, PATIENCE};
         use weft_fabric::{Fabric, HEAD, Peer, Posted};
         use weft_secure::Key;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::libfabric::device::Address;
-use crate::wire::{End, Header, Kind};
+use crate::wire::{End, FrameKind, Header};
 
 /// Most counted messages to one peer that it has not acknowledged.
 pub const WINDOW: u32 = 128;
@@ -91,7 +91,7 @@ impl Link {
 
     /// Whether a message of this kind may be sent now.
     #[inline]
-    pub fn has_credit(&self, kind: Kind) -> bool {
+    pub fn has_credit(&self, kind: FrameKind) -> bool {
         !kind.is_counted() || (self.sent as u32).wrapping_sub(self.acknowledged) < WINDOW
     }
 
@@ -102,7 +102,7 @@ impl Link {
 
     /// The header of the next message.
     #[inline]
-    pub fn header(&self, me: u32, kind: Kind, answer: bool) -> Header {
+    pub fn header(&self, me: u32, kind: FrameKind, answer: bool) -> Header {
         Header {
             pass: self.pass_out,
             from: me,
@@ -125,7 +125,7 @@ impl Link {
             return;
         }
         self.sent += 1;
-        self.goodbye_said = header.kind == Kind::Goodbye;
+        self.goodbye_said = header.kind == FrameKind::Goodbye;
         if !self.goodbye_said {
             self.needed = self.sent as u32;
         }
@@ -153,7 +153,7 @@ impl Link {
         }
         let expected = self.received as u32;
         self.received += 1;
-        self.is_over = header.kind == Kind::Goodbye;
+        self.is_over = header.kind == FrameKind::Goodbye;
         self.has_left = false;
         header.sequence == expected
     }
@@ -210,7 +210,7 @@ mod tests {
         [Link::new(address, 1, 2), Link::new(address, 2, 1)]
     }
 
-    fn carry(from: &mut Link, to: &mut Link, kind: Kind, answer: bool) -> bool {
+    fn carry(from: &mut Link, to: &mut Link, kind: FrameKind, answer: bool) -> bool {
         let header = from.header(0, kind, answer);
         from.note_sent(&header);
         to.admits(&header) && to.note_received(&header)
@@ -220,31 +220,31 @@ mod tests {
     fn credits_end_and_come_back_with_any_message() {
         let [mut a, mut b] = pair();
         for _ in 0..WINDOW {
-            assert!(a.has_credit(Kind::Message));
-            assert!(carry(&mut a, &mut b, Kind::Message, false));
+            assert!(a.has_credit(FrameKind::Message));
+            assert!(carry(&mut a, &mut b, FrameKind::Message, false));
         }
-        assert!(!a.has_credit(Kind::Message) && a.has_credit(Kind::Ack));
+        assert!(!a.has_credit(FrameKind::Message) && a.has_credit(FrameKind::Ack));
         assert!(!a.has_credit_for_pieces());
         assert!(b.owes_ack());
-        assert!(carry(&mut b, &mut a, Kind::Ack, false));
-        assert!(a.has_credit(Kind::Message) && !b.owes_ack());
+        assert!(carry(&mut b, &mut a, FrameKind::Ack, false));
+        assert!(a.has_credit(FrameKind::Message) && !b.owes_ack());
         for _ in 0..WINDOW / 2 {
             assert!(a.has_credit_for_pieces());
-            assert!(carry(&mut a, &mut b, Kind::Piece, false));
+            assert!(carry(&mut a, &mut b, FrameKind::Piece, false));
         }
-        assert!(!a.has_credit_for_pieces() && a.has_credit(Kind::Message));
+        assert!(!a.has_credit_for_pieces() && a.has_credit(FrameKind::Message));
         assert!(b.owes_ack(), "or nothing would go on");
     }
 
     #[test]
     fn what_was_not_said_is_refused() {
         let [mut a, mut b] = pair();
-        let good = a.header(0, Kind::Message, false);
+        let good = a.header(0, FrameKind::Message, false);
         let acknowledging = Header { acks: 1, ..good };
         assert!(!b.note_received(&acknowledging), "nothing was sent");
         let stranger = Header { pass: 9, ..good };
         assert!(!b.admits(&stranger));
-        assert!(carry(&mut a, &mut b, Kind::Message, false));
+        assert!(carry(&mut a, &mut b, FrameKind::Message, false));
         let later = Header {
             sequence: 2,
             ..good
@@ -255,17 +255,17 @@ mod tests {
     #[test]
     fn it_is_flushed_when_all_but_a_goodbye_is_acknowledged() {
         let [mut a, mut b] = pair();
-        assert!(carry(&mut a, &mut b, Kind::Message, false));
+        assert!(carry(&mut a, &mut b, FrameKind::Message, false));
         assert!(!a.is_flushed() && a.should_ask());
-        assert!(carry(&mut a, &mut b, Kind::Ack, true));
+        assert!(carry(&mut a, &mut b, FrameKind::Ack, true));
         assert!(!a.should_ask() && b.owes_ack());
-        assert!(carry(&mut b, &mut a, Kind::Ack, false));
+        assert!(carry(&mut b, &mut a, FrameKind::Ack, false));
         assert!(a.is_flushed());
-        assert!(carry(&mut a, &mut b, Kind::Goodbye, false));
+        assert!(carry(&mut a, &mut b, FrameKind::Goodbye, false));
         assert!(a.is_flushed() && b.is_over && a.goodbye_said);
-        assert!(carry(&mut a, &mut b, Kind::Message, false));
+        assert!(carry(&mut a, &mut b, FrameKind::Message, false));
         assert!(!a.is_flushed() && !b.is_over && !a.goodbye_said);
-        assert!(carry(&mut b, &mut a, Kind::Goodbye, false));
+        assert!(carry(&mut b, &mut a, FrameKind::Goodbye, false));
         assert!(a.is_flushed(), "who may have ended needs it no more");
     }
 }

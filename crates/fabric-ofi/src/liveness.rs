@@ -45,7 +45,7 @@ impl Liveness {
 
     /// Makes a connection with each peer that has a link, and returns which peers are lost or succeeded.
     #[inline]
-    pub fn look(&mut self, mail: &mut Mail, outer: &NetworkBell) -> Vec<News> {
+    pub fn look(&mut self, mail: &mut Mail, outer: &NetworkBell) -> Vec<PeerChange> {
         self.looks += 1;
         let begins = self.watched < mail.begun().len();
         if !begins && self.looks < LOOKS && !outer.is_prepared() {
@@ -59,7 +59,7 @@ impl Liveness {
     /// As [`look`](Self::look), but always. Reports every peer whose successor was in the directory before
     /// the call.
     #[cold]
-    pub fn look_now(&mut self, mail: &mut Mail) -> Vec<News> {
+    pub fn look_now(&mut self, mail: &mut Mail) -> Vec<PeerChange> {
         self.looks = 0;
         while let Some(peer) = mail.begun().get(self.watched).copied() {
             match self.tcp.signal(Peer(peer), HERE) {
@@ -127,26 +127,26 @@ impl Liveness {
     }
 }
 
-/// News about a peer.
+/// PeerChange about a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum News {
+pub enum PeerChange {
     /// It is lost, for this reason.
     Lost(u32, String),
     /// Another process has its number.
-    Succeeded(u32),
+    Replaced(u32),
 }
 
 /// A sink that collects only news about peers, in the order of the reports.
-struct Heard(Vec<News>);
+struct Heard(Vec<PeerChange>);
 
 impl Sink for Heard {
     fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
     fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.0.push(News::Lost(peer.0, reason.to_owned()));
+        self.0.push(PeerChange::Lost(peer.0, reason.to_owned()));
     }
     fn signalled(&mut self, _: Peer, _: SyncKey) {}
     fn succeeded(&mut self, peer: Peer) {
-        self.0.push(News::Succeeded(peer.0));
+        self.0.push(PeerChange::Replaced(peer.0));
     }
 }

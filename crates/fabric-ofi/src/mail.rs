@@ -9,7 +9,7 @@ use crate::held::{Held, NOBODY, Remains};
 use crate::libfabric::device::{Device, Event, Outcome};
 use crate::links::{Answer, Link};
 use crate::passes::Passes;
-use crate::wire::{HEADER, Header, Kind, gather};
+use crate::wire::{FrameKind, HEADER, Header, gather};
 
 /// Most bytes that are injected, whatever the provider allows: they are gathered on the stack.
 const SHORT: usize = 256;
@@ -102,7 +102,7 @@ impl Mail {
 
     /// Sends a message of these parts, or nothing at all.
     #[inline]
-    pub fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
+    pub fn post(&mut self, to: Peer, kind: FrameKind, parts: &[&[u8]]) -> Result<Posted> {
         self.post_asking(to, kind, parts, false)
     }
 
@@ -110,7 +110,7 @@ impl Mail {
     fn post_asking(
         &mut self,
         to: Peer,
-        kind: Kind,
+        kind: FrameKind,
         parts: &[&[u8]],
         answer: bool,
     ) -> Result<Posted> {
@@ -295,9 +295,9 @@ impl Mail {
         }
         while let Some(answer) = self.link(peer).and_then(|link| link.answers.pop_front()) {
             let posted = match &answer {
-                Answer::End(end) => self.post(to, Kind::End, &[&end.emit()]),
+                Answer::End(end) => self.post(to, FrameKind::End, &[&end.emit()]),
                 Answer::Data(number, bytes) => {
-                    self.post(to, Kind::Data, &[&number.to_le_bytes(), bytes])
+                    self.post(to, FrameKind::Data, &[&number.to_le_bytes(), bytes])
                 }
             };
             match posted {
@@ -313,14 +313,14 @@ impl Mail {
         }
         let wants = |link: &Link| link.goodbye_wanted && link.answers.is_empty();
         if self.link_ref(peer).is_some_and(wants)
-            && self.post(to, Kind::Goodbye, &[]) == Ok(Posted::Done)
+            && self.post(to, FrameKind::Goodbye, &[]) == Ok(Posted::Done)
             && let Some(link) = self.link(peer)
         {
             link.goodbye_wanted = false;
             moved += 1;
         }
         if self.link_ref(peer).is_some_and(Link::owes_ack) {
-            let posted = self.post(to, Kind::Ack, &[]);
+            let posted = self.post(to, FrameKind::Ack, &[]);
             moved += usize::from(posted == Ok(Posted::Done));
         }
         moved
@@ -328,7 +328,7 @@ impl Mail {
 
     /// Asks a peer to acknowledge everything at once.
     pub fn ask_for_acks(&mut self, peer: u32) {
-        let _ = self.post_asking(Peer(peer), Kind::Ack, &[], true);
+        let _ = self.post_asking(Peer(peer), FrameKind::Ack, &[], true);
     }
 
     /// Whether everything that was posted has left.
@@ -350,7 +350,7 @@ impl Mail {
         let is_over = |peer: u32| self.link_ref(peer).is_none_or(Link::needs_nothing);
         let mut awaited = self.held.peers().chain(self.listed.iter().copied());
         match awaited.all(is_over) {
-            true => Remains::ForTheGone,
+            true => Remains::AfterGoodbye,
             false => Remains::ForOthers,
         }
     }

@@ -36,7 +36,7 @@ pub const SLOTS: usize = 64;
 
 /// How the bytes travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum TransferMethod {
     /// By reads and writes of the asker's memory.
     RemoteAccess(RemoteMemory),
     /// In messages that carry at most this many bytes.
@@ -50,7 +50,7 @@ struct Transfer {
     token: Token,
     put: bool,
     window: Region,
-    way: Way,
+    method: TransferMethod,
     /// Pieces that the asker was asked for by messages, and that have not arrived.
     awaited: Vec<Part>,
     /// Own memory of a get, where the provider wants it registered.
@@ -114,10 +114,10 @@ impl Serving {
         (peer, number): (u32, u32),
         (token, put): (Token, bool),
         window: Region,
-        way: Way,
+        method: TransferMethod,
     ) {
         let mut registration = None;
-        let writes = !put && matches!(way, Way::RemoteAccess(_));
+        let writes = !put && matches!(method, TransferMethod::RemoteAccess(_));
         if writes && mail.device.registers_own_memory() {
             match mail.device.register(&window, Access::Local) {
                 Ok(registered) => registration = Some(registered),
@@ -130,7 +130,7 @@ impl Serving {
             token,
             put,
             window,
-            way,
+            method,
             awaited: Vec::new(),
             registration,
             posted: 0,
@@ -179,9 +179,9 @@ impl Serving {
 
     fn advance_one(&mut self, index: usize, mail: &mut Mail) {
         let (id, transfer) = &mut self.transfers[index];
-        let remote_memory = match transfer.way {
-            Way::RemoteAccess(remote) => remote,
-            Way::Messages(most) => {
+        let remote_memory = match transfer.method {
+            TransferMethod::RemoteAccess(remote) => remote,
+            TransferMethod::Messages(most) => {
                 return transfer.advance_by_messages(most, mail, &mut self.scratch);
             }
         };

@@ -8,7 +8,7 @@
 //!   22 zero       2
 //! ```
 //!
-//! Little endian. All kinds but [`Kind::Ack`] are counted: they take a credit, and are acknowledged.
+//! Little endian. All kinds but [`FrameKind::Ack`] are counted: they take a credit, and are acknowledged.
 
 use weft_fabric::Region;
 use weft_fabric_tcp::wire::{u32_at, u64_at};
@@ -19,7 +19,7 @@ pub const HEADER: usize = 24;
 /// Kinds of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// A message of the layer above: head and data.
     Message = 1,
     /// A signal: its key.
@@ -42,7 +42,7 @@ pub enum Kind {
     Fetched = 10,
 }
 
-impl Kind {
+impl FrameKind {
     fn parse(byte: u8) -> Option<Self> {
         let all = [
             Self::Message,
@@ -78,7 +78,7 @@ pub struct Header {
     /// How many counted messages of the receiver the sender has processed.
     pub acks: u32,
     /// The kind of the body.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The sender waits for an acknowledgement.
     pub answer: bool,
 }
@@ -107,7 +107,7 @@ impl Header {
             from: u32_at(bytes, 8),
             sequence: u32_at(bytes, 12),
             acks: u32_at(bytes, 16),
-            kind: Kind::parse(bytes[20]).filter(|_| well_formed)?,
+            kind: FrameKind::parse(bytes[20]).filter(|_| well_formed)?,
             answer: bytes[21] == 1,
         })
     }
@@ -288,7 +288,7 @@ mod tests {
             from: 7,
             sequence: u32::MAX,
             acks: 3,
-            kind: Kind::End,
+            kind: FrameKind::End,
             answer: true,
         };
         assert_eq!(Header::parse(&header.emit()), Some(header));
@@ -334,7 +334,7 @@ mod tests {
             from: 2,
             sequence: 3,
             acks: 4,
-            kind: Kind::Ack,
+            kind: FrameKind::Ack,
             answer: false,
         }
         .emit();

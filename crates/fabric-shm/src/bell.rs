@@ -69,7 +69,7 @@ impl ShmBell {
         control
             .doorbell
             .ring_and(FenceMode::Symmetric, &self.futex, || {
-                self.rouse(slot);
+                self.count_awake(slot);
                 // SYNC bell.forward.
                 let channel = control.rung_as_well.load(Ordering::Acquire);
                 if (1..=self.segment.shape().channels).contains(&channel) {
@@ -83,7 +83,7 @@ impl ShmBell {
     /// somebody may have been killed who had taken the announcement and not rung yet. In all channels.
     #[cold]
     pub fn wake_regardless(&self, slot: u32) {
-        self.rouse(slot);
+        self.count_awake(slot);
         for control in self.segment.controls(slot) {
             control.doorbell.ring_regardless(&self.futex);
         }
@@ -98,7 +98,7 @@ impl ShmBell {
     }
 
     /// Counts the process of a slot as awake.
-    fn rouse(&self, slot: u32) {
+    fn count_awake(&self, slot: u32) {
         self.segment.header().run_states.wake(slot);
     }
 }
@@ -125,7 +125,7 @@ impl Bell for ShmBell {
         let _ = control
             .doorbell
             .wait(weft_atomic::Ticket(ticket.0), deadline, &self.futex);
-        self.rouse(self.me);
+        self.count_awake(self.me);
         placement::show(&self.segment, self.me);
     }
 

@@ -125,7 +125,7 @@ fn expect_well(history: History, machine: &'static Simulated, tally: &mut Tally)
 }
 
 #[test]
-fn nobody_is_deaf_or_asleep_for_ever_whoever_dies() {
+fn no_survivor_misses_messages_or_sleeps_for_ever_after_any_death() {
     let began = Instant::now();
     let (from, until) = match number("WEFT_SEED") {
         Some(seed) => (seed, seed + 1),
@@ -160,7 +160,7 @@ fn nobody_is_deaf_or_asleep_for_ever_whoever_dies() {
 }
 
 #[test]
-fn those_who_are_respawned_and_the_others_find_each_other() {
+fn respawned_processes_and_the_others_find_each_other() {
     let (from, until) = match number("WEFT_SEED") {
         Some(seed) => (seed, seed + 1),
         None => (0, number("WEFT_SEEDS").unwrap_or(100_000) / 5),

@@ -153,8 +153,8 @@ impl Shm {
 
     /// Says that this endpoint is used for nothing but the state of its rank, because the job has another fabric: nobody
     /// waits for it to hear of deaths.
-    pub fn stand_aloof(&self) {
-        self.members.stand_aloof();
+    pub fn mark_state_only(&self) {
+        self.members.mark_state_only();
     }
 
     /// What this process shows and hears here while it sleeps at the bell of that other fabric.

@@ -187,7 +187,7 @@ pub(crate) struct Identity {
     /// Of a spare process slot: the rank that has it, plus one.
     pub member: AtomicU32,
     /// Not 0: its process is never at what others have in the segment, and is not waited for.
-    pub aloof: AtomicU32,
+    pub state_only: AtomicU32,
     /// How often its process has slept [elsewhere](crate::SleepElsewhere).
     pub sleeps: AtomicU32,
     /// Not 0: its process has ended with MPI, where only the others of the host can see that. SYNC rank.finished.

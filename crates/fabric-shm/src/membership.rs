@@ -170,9 +170,9 @@ impl JobMembership {
     }
 
     /// This process is never at what others have in the segment: its place there is all that it has.
-    pub fn stand_aloof(&self) {
-        let aloof = &self.segment.identity(self.me).aloof;
-        aloof.store(1, Ordering::Release);
+    pub fn mark_state_only(&self) {
+        let state_only = &self.segment.identity(self.me).state_only;
+        state_only.store(1, Ordering::Release);
     }
 
     /// Leaves the job in order: this process takes no more messages.

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_knows_who_stands_beside_one() {
+    fn in_a_crowd_it_is_known_which_member_shares_a_core() {
         let segment = segment();
         let here = cores::allowed().expect("told")[0];
         cores::pin(&[here]).expect("an own core");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_are_awake_in_a_large_job_see_each_other_on_a_core() {
+    fn two_awake_members_of_a_large_job_see_each_other_on_a_core() {
         let segment = segment();
         let here = cores::allowed().expect("told")[0];
         cores::pin(&[here]).expect("an own core");

@@ -123,7 +123,7 @@ mod tests {
     const MAX: u32 = 4096;
 
     #[test]
-    fn whoever_is_here_and_does_not_sleep_is_awake() {
+    fn a_present_member_that_does_not_sleep_is_awake() {
         // SAFETY: all zeros are a valid value: atomics only.
         let states: Box<RunStates<{ groups_for(MAX) }>> =
             unsafe { Box::new_zeroed().assume_init() };

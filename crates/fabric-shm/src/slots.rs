@@ -137,7 +137,7 @@ impl Segment {
             };
             other != slot
                 && there
-                && identity.aloof.load(Ordering::Acquire) == 0
+                && identity.state_only.load(Ordering::Acquire) == 0
                 && !self.is_dead(other)
                 && channels.any(|channel| is_behind(channel))
         })

@@ -160,7 +160,7 @@ fn a_grant_for_once_ends_with_its_use_and_its_record_comes_back() {
 }
 
 #[test]
-fn a_grant_for_once_is_used_once_whoever_races() {
+fn a_grant_for_one_use_is_used_once_in_a_race() {
     let mut group = Shm::group(4).expect("endpoints");
     let mut owner = group.remove(0);
     let mut memory = pattern(1, 64);
@@ -339,7 +339,7 @@ fn there_are_more_grants_than_records() {
 
 /// What a rank granted ends with its endpoint: the memory is its owner's again.
 #[test]
-fn nothing_is_read_from_whom_has_left() {
+fn nothing_is_read_from_a_member_that_has_left() {
     let (mut one, mut two) = pair(&Options::default());
     let mut there = pattern(1, 100);
     let mut here = vec![0; 100];

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_refused_is_told_once_there_is_room() {
+    fn a_refused_sender_is_told_once_there_is_room() {
         let mut lanes = Lanes::new(3, 1);
         assert!(lanes.admit((1, 0)));
         lanes.depart((1, 0));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_is_told_of_the_end() {
+    fn a_refused_sender_is_told_of_the_end() {
         let mut lanes = Lanes::new(3, 1);
         for sender in [2, 1] {
             lanes.depart((sender, 0));

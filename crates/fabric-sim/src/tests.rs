@@ -409,7 +409,7 @@ fn computing_takes_virtual_time_only() {
 }
 
 #[test]
-fn seeds_change_who_comes_first() {
+fn seeds_change_which_rank_comes_first() {
     let order = |seed| {
         let report = World::new(Config::new(6, seed)).run(|endpoint| {
             let mut player = Player::new(Box::new(endpoint));
@@ -449,7 +449,7 @@ fn what_holds_for_some_seeds_holds_for_twenty() {
     }
     for seed in 100..120 {
         crowds::all_services_at_once(&Seed(seed));
-        bells::a_transfer_wakes_whom_it_ends_for(&Seed(seed));
+        bells::the_end_of_a_transfer_wakes_its_asker(&Seed(seed));
         bells::no_wake_up_is_lost_among_many(&Seed(seed));
     }
 }

@@ -180,7 +180,7 @@ fn what_cannot_be_reached_is_named() {
 
 /// A listener that does not know the key is reported as such.
 #[test]
-fn who_does_not_know_the_key_is_named() {
+fn a_peer_that_does_not_know_the_key_is_named() {
     let openings = openings(|config| config.connect = Duration::from_millis(300));
     let cards = openings.each_ref().map(|one| one.card().clone());
     let intruder = Proxy::new(cards[1].offers[0].address, Harm::Slam);

@@ -57,7 +57,7 @@ fn look_on(one: &mut Tcp, recorder: &mut Recorder) {
 }
 
 #[test]
-fn who_has_said_goodbye_may_end_in_any_way() {
+fn a_peer_that_has_said_goodbye_may_end_in_any_way() {
     for seal in [false, true] {
         let (mut pair, mut recorders) = (pair(seal), <[Recorder; 2]>::default());
         post(&mut pair[0], 1);

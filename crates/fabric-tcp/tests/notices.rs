@@ -38,7 +38,7 @@ fn flush(one: &mut Tcp) {
 }
 
 #[test]
-fn who_is_absent_is_known_to_peers_that_look_when_it_has_ended() {
+fn an_absent_peer_is_known_to_peers_that_look_after_its_end() {
     for seal in [false, true] {
         let group = Tcp::group(4, |config| config.seal = seal).expect("loopback is there");
         let Ok([mut stays, mut goes, mut late, gone]) = <[Tcp; 4]>::try_from(group) else {
@@ -60,7 +60,7 @@ fn who_is_absent_is_known_to_peers_that_look_when_it_has_ended() {
 
 /// A notice is not a connection: both talk as before, and the peer is not lost.
 #[test]
-fn who_has_a_connection_keeps_it() {
+fn an_existing_connection_is_kept() {
     let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
     let mut recorders = [Recorder::default(), Recorder::default()];
     let mut heard = 0;

@@ -14,7 +14,7 @@ use weft_fabric_local::Local;
 use weft_fabric_tcp::abroad::Gate;
 
 #[test]
-fn who_ends_before_it_has_connected_is_lost_on_either_side() {
+fn a_process_that_ends_before_it_has_connected_is_lost_on_either_side() {
     for me in [0, 1] {
         let [first, second] = openings(|_| {});
         let cards = vec![first.card().clone(), second.card().clone()];

@@ -48,7 +48,7 @@ mod tests {
     use super::Absences;
 
     #[test]
-    fn worlds_are_told_apart_but_those_that_share_a_bit() {
+    fn worlds_are_told_apart_unless_they_share_a_bit() {
         let none = Absences::default();
         assert!((0..200).all(|world| !none.include(world)));
         for world in [0, 1, 63, 64, u32::MAX] {

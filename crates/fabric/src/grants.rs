@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_lies_within_the_grant_and_is_for_whom_it_names() {
+    fn a_window_lies_within_the_grant_and_is_for_the_peer_that_it_names() {
         let memory = crate::conformance::Memory::filled(16, 0);
         let grant = Grant::new(memory.region(), Some(Peer(1)), Rights::Read, Uses::Once);
         let request = |caller, (offset, length), access| TransferRequest {

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_among_them_must_have_said_that_it_may_end() {
+    fn a_peer_that_is_not_among_them_must_have_said_goodbye() {
         let mut gone = link(1, 7, 4);
         assert!(!agree(&[(Peer(0), &[gone])]));
         gone.is_over = true;

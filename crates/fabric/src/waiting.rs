@@ -221,7 +221,7 @@ impl Waiting {
 #[derive(Debug)]
 pub struct Asking {
     /// Looks that found nothing, one after the other.
-    vain: u32,
+    empty_polls: u32,
     /// Of them, the one after which to consider.
     next: u32,
     /// Giving way is also for what else the member has to do.
@@ -231,7 +231,7 @@ pub struct Asking {
 impl Default for Asking {
     fn default() -> Self {
         Self {
-            vain: 0,
+            empty_polls: 0,
             next: FREE,
             has_more_to_do: false,
         }
@@ -248,15 +248,15 @@ impl Asking {
     /// A poll found something.
     #[inline]
     pub fn found(&mut self) {
-        self.vain = 0;
+        self.empty_polls = 0;
     }
 
     /// A poll found nothing. True if the caller is to [yield](give_way) before it polls again: because more members are
     /// awake than there are cores, and this one is wanted as far as is known; or another member is on this one.
     #[inline]
-    pub fn in_vain(&mut self, bell: &dyn Bell) -> bool {
-        self.vain += 1;
-        if self.vain < self.next {
+    pub fn found_nothing(&mut self, bell: &dyn Bell) -> bool {
+        self.empty_polls += 1;
+        if self.empty_polls < self.next {
             return false;
         }
         self.consider(bell, &Real)
@@ -264,7 +264,7 @@ impl Asking {
 
     #[cold]
     fn consider(&mut self, bell: &dyn Bell, machine: &impl Machine) -> bool {
-        self.vain = 0;
+        self.empty_polls = 0;
         let load = bell.load();
         if load.awake <= load.cores {
             self.next = bell.polls_per_clock_read();
@@ -427,8 +427,8 @@ mod tests {
     fn ask(machine: &Simulated, asking: &mut Asking, times: u32) -> u64 {
         let before = machine.yields();
         for _ in 0..times {
-            asking.vain += 1;
-            if asking.vain >= asking.next && asking.consider(machine, machine) {
+            asking.empty_polls += 1;
+            if asking.empty_polls >= asking.next && asking.consider(machine, machine) {
                 give_way_on(machine, machine);
             }
         }
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_in_vain_gives_way_in_a_crowd_only() {
+    fn unsuccessful_polls_give_way_in_a_crowd_only() {
         for (awake, others, least, most) in [
             // Nobody else wants a core: never.
             (2, 0, 0, 0),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_on_a_core_with_another_member_parts_from_it() {
+    fn a_member_that_polls_on_the_core_of_another_moves_away() {
         let (mut machine, mut asking) = (Simulated::new(2, 2, 1), Asking::default());
         machine.shared = Some(false);
         assert_eq!(ask(&machine, &mut asking, 10_000), 0);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_on_a_core_with_another_member_parts_from_it() {
+    fn a_member_that_waits_on_the_core_of_another_moves_away() {
         let mut machine = Simulated::new(2, 2, 1);
         machine.shared = Some(true);
         assert!(machine.wait(5_000));
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_under_simulation_does_not_yield() {
+    fn a_member_that_polls_under_simulation_does_not_yield() {
         let (machine, mut asking) = (Simulated::new(0, 2, 0), Asking::default());
         assert_eq!(ask(&machine, &mut asking, 1000), 0);
     }
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_awake_elsewhere_cost_nothing() {
+    fn members_awake_on_other_cores_cost_nothing() {
         for slowness in [1, 3, 5] {
             let mut machine = Simulated::new(17, 2, 0);
             for slowness in [1, slowness, 1] {

@@ -186,7 +186,7 @@ mod models {
     }
 
     #[test]
-    fn the_end_meets_who_joins() {
+    fn a_fiber_ends_while_another_joins_it() {
         loom::model(|| {
             let scene = Arc::new(Scene(Completion::new(), UnsafeCell::new(0)));
             let fiber = {

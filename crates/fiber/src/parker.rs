@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_way_looks_until_woken() {
+    fn a_thread_that_gives_way_looks_until_woken() {
         let (parker, futex) = (Parker::new(), Futex::private());
         let mut looks = 0;
         parker.give_way(5, || looks += 1);
@@ -158,7 +158,7 @@ mod models {
 
     /// Conditions that only the word carries along: a lost wake-up is a deadlock.
     #[test]
-    fn two_wakers_and_one_who_parks() {
+    fn two_wakers_and_one_parked_thread() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

@@ -32,8 +32,8 @@ use crate::bootstrap::Names;
 use crate::control::{ANSWER, Answer};
 use crate::exchange::PublishedValue;
 use crate::hosts::join;
+use crate::hosts::listen_addresses;
 use crate::hosts::message::{RELEASE, decode, encode};
-use crate::hosts::way_in;
 use crate::mapping::Allocation;
 use crate::options::{CommandLine, Input, OnDeadlock, ProgramLine};
 use crate::worlds::Worlds;
@@ -77,7 +77,7 @@ pub struct AgentRole {
     pub rank: u32,
     /// The key that the other ranks show, and that it proves to the head, as text.
     pub key: String,
-    /// Address of the head, in the form of [`way_in`].
+    /// Address of the head, in the form of [`listen_addresses`].
     pub head: String,
     /// Number of processes expected to be useful.
     pub universe: u32,
@@ -259,7 +259,7 @@ pub fn main(words: &[impl AsRef<OsStr>]) -> ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            crate::saying::tell(format_args!("weft adopt: {error}"));
+            crate::user_output::tell(format_args!("weft adopt: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -414,7 +414,7 @@ impl Parts {
             Role::Agent(role)
                 if role.ranks.is_sorted_by(|one, other| one < other)
                     && role.ranks.contains(&role.rank)
-                    && way_in::parse(&role.head).is_some() =>
+                    && listen_addresses::parse(&role.head).is_some() =>
             {
                 let (memory, lifeline) = (take()?, take()?);
                 Self::Agent {

@@ -15,8 +15,9 @@
 //! example), `ssh` is used.
 //!
 //! Each scheduler is one file, and its parsers are functions of texts. A process's view of its environment is a trait,
-//! [`Surroundings`], so that tests need no scheduler.
+//! [`SchedulerEnvironment`], so that tests need no scheduler.
 
+mod environment;
 mod flux;
 mod grid_engine;
 mod host_file;
@@ -24,9 +25,12 @@ mod lsf;
 mod node_list;
 mod pbs;
 mod slurm;
-mod surroundings;
 /// The text of the file that a variable names.
-fn text_named(around: &dyn Surroundings, variable: &str, path: &str) -> Result<String, Reason> {
+fn text_named(
+    around: &dyn SchedulerEnvironment,
+    variable: &str,
+    path: &str,
+) -> Result<String, Reason> {
     let text = around.file(path);
     text.map_err(|error| format!("{variable} names {path}, which cannot be read: {error}"))
 }
@@ -38,7 +42,7 @@ use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 
 use crate::mapping::{HostAddress, HostSlots};
-pub use surroundings::{Surroundings, ThisProcess};
+pub use environment::{SchedulerEnvironment, ThisProcess};
 
 /// Most hosts that an allocation may have: one for each rank, and some more.
 const MOST_HOSTS: usize = 100_000;
@@ -72,7 +76,7 @@ pub enum Found {
 type Reason = String;
 
 /// One scheduler: whether it has started this process, and with which hosts.
-type Look = fn(&dyn Surroundings) -> Option<Result<SchedulerAllocation, Reason>>;
+type Look = fn(&dyn SchedulerEnvironment) -> Option<Result<SchedulerAllocation, Reason>>;
 
 const SCHEDULERS: [(&str, Look); 6] = [
     (host_file::WHO, host_file::look),
@@ -85,7 +89,7 @@ const SCHEDULERS: [(&str, Look); 6] = [
 
 /// Finds the allocation of this process, if it has one.
 #[must_use]
-pub fn find(around: &dyn Surroundings) -> Found {
+pub fn find(around: &dyn SchedulerEnvironment) -> Found {
     let found = SCHEDULERS
         .iter()
         .find_map(|(who, look)| look(around).map(|found| (who, found)));
@@ -105,7 +109,7 @@ impl SchedulerAllocation {
         source: impl Into<String>,
         hosts: impl IntoIterator<Item = HostSlots>,
         command: Vec<OsString>,
-        around: &dyn Surroundings,
+        around: &dyn SchedulerEnvironment,
     ) -> Result<Self, Reason> {
         let source = source.into();
         let mut own: Vec<HostSlots> = Vec::new();
@@ -198,7 +202,7 @@ fn host(name: &str, slots: Option<u32>) -> Result<HostSlots, Reason> {
 }
 
 /// The words of a command, if it is installed; else those of `ssh`.
-fn command_or_ssh(around: &dyn Surroundings, words: &[&str]) -> Vec<OsString> {
+fn command_or_ssh(around: &dyn SchedulerEnvironment, words: &[&str]) -> Vec<OsString> {
     match around.has_command(words[0]) {
         true => words.iter().map(OsString::from).collect(),
         false => crate::mapping::ssh(),

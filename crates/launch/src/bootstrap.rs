@@ -197,7 +197,7 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     fn ends_early(&self) {}
 
     /// Tells the launcher that this process stops because another one is lost: its own end is no failure of its own.
-    fn bereaved(&self);
+    fn ends_by_loss(&self);
 
     /// Asks the launcher to end the whole job with this exit code, printing the text. Returns: the
     /// caller then exits, with the same code.

@@ -36,7 +36,7 @@ const TEXT: usize = 4096;
 
 /// A rank's notices about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Told {
+pub enum Notice {
     /// MPI is being initialised: from here on the process must finalise before it exits.
     Initialised,
     /// MPI was finalised.
@@ -49,7 +49,7 @@ pub enum Told {
         text: String,
     },
     /// It cannot go on because another process is lost: an end that it reports next follows from that.
-    Bereaved,
+    EndsByLoss,
     /// It shares a communicator with processes of another world, which die with it.
     Connected,
     /// It no longer does.
@@ -66,7 +66,7 @@ pub enum Told {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
     /// A notice; not answered.
-    Told(Told),
+    Notice(Notice),
     /// Asks to keep a value of this rank.
     Put {
         /// Its name.
@@ -258,16 +258,16 @@ impl Message {
     /// As it goes over the socket.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Told(Told::Initialised) => b"initialised".to_vec(),
-            Self::Told(Told::Finalised) => b"finalised".to_vec(),
-            Self::Told(Told::Connected) => b"connected".to_vec(),
-            Self::Told(Told::Bereaved) => b"bereaved".to_vec(),
-            Self::Told(Told::Independent) => b"independent".to_vec(),
-            Self::Told(Told::Counters(places)) => {
+            Self::Notice(Notice::Initialised) => b"initialised".to_vec(),
+            Self::Notice(Notice::Finalised) => b"finalised".to_vec(),
+            Self::Notice(Notice::Connected) => b"connected".to_vec(),
+            Self::Notice(Notice::EndsByLoss) => b"bereaved".to_vec(),
+            Self::Notice(Notice::Independent) => b"independent".to_vec(),
+            Self::Notice(Notice::Counters(places)) => {
                 format!("counters {}", places.encode()).into_bytes()
             }
-            Self::Told(Told::HandlesLosses) => b"handles-losses".to_vec(),
-            Self::Told(Told::Absent) => b"absent".to_vec(),
+            Self::Notice(Notice::HandlesLosses) => b"handles-losses".to_vec(),
+            Self::Notice(Notice::Absent) => b"absent".to_vec(),
             Self::Ask { last, piece } => {
                 let word = if *last { "last" } else { "more" };
                 format!("ask {word} {}", hex(piece)).into_bytes()
@@ -276,7 +276,7 @@ impl Message {
                 let word = if *last { "last" } else { "more" };
                 format!("waits {word} {}", hex(piece)).into_bytes()
             }
-            Self::Told(Told::Abort { code, text }) => {
+            Self::Notice(Notice::Abort { code, text }) => {
                 let mut bytes = format!("abort {code} {text}");
                 let mut end = bytes.len().min(TEXT);
                 while !bytes.is_char_boundary(end) {
@@ -298,14 +298,14 @@ impl Message {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(bytes);
         match &*text {
-            "initialised" => Some(Self::Told(Told::Initialised)),
-            "finalised" => Some(Self::Told(Told::Finalised)),
+            "initialised" => Some(Self::Notice(Notice::Initialised)),
+            "finalised" => Some(Self::Notice(Notice::Finalised)),
             "fence" => Some(Self::Fence),
-            "connected" => Some(Self::Told(Told::Connected)),
-            "bereaved" => Some(Self::Told(Told::Bereaved)),
-            "independent" => Some(Self::Told(Told::Independent)),
-            "handles-losses" => Some(Self::Told(Told::HandlesLosses)),
-            "absent" => Some(Self::Told(Told::Absent)),
+            "connected" => Some(Self::Notice(Notice::Connected)),
+            "bereaved" => Some(Self::Notice(Notice::EndsByLoss)),
+            "independent" => Some(Self::Notice(Notice::Independent)),
+            "handles-losses" => Some(Self::Notice(Notice::HandlesLosses)),
+            "absent" => Some(Self::Notice(Notice::Absent)),
             "places" => Some(Self::AskHosts { from: 0 }),
             text => {
                 let (word, rest) = text.split_once(' ')?;
@@ -315,11 +315,11 @@ impl Message {
                 }
                 if word == "counters" {
                     let places = CounterPlaces::decode(rest)?;
-                    return Some(Self::Told(Told::Counters(places)));
+                    return Some(Self::Notice(Notice::Counters(places)));
                 }
                 let (first, second) = rest.split_once(' ')?;
                 match word {
-                    "abort" => Some(Self::Told(Told::Abort {
+                    "abort" => Some(Self::Notice(Notice::Abort {
                         code: first.parse().ok()?,
                         text: second.to_owned(),
                     })),
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn messages_survive_the_way() {
-        let abort = Message::Told(Told::Abort {
+        let abort = Message::Notice(Notice::Abort {
             code: -7,
             text: "no convergence after 3 steps".into(),
         });
@@ -389,23 +389,23 @@ mod tests {
             name: "a.b-c_1".into(),
         };
         for message in [
-            Message::Told(Told::Initialised),
-            Message::Told(Told::Finalised),
+            Message::Notice(Notice::Initialised),
+            Message::Notice(Notice::Finalised),
             abort,
             put,
             get,
             Message::Fence,
             Message::AskHosts { from: 0 },
             Message::AskHosts { from: 70_000 },
-            Message::Told(Told::Connected),
-            Message::Told(Told::Bereaved),
-            Message::Told(Told::Independent),
-            Message::Told(Told::Counters(CounterPlaces::new(
+            Message::Notice(Notice::Connected),
+            Message::Notice(Notice::EndsByLoss),
+            Message::Notice(Notice::Independent),
+            Message::Notice(Notice::Counters(CounterPlaces::new(
                 7,
                 &[(Shown::Sleeps, 4096)],
             ))),
-            Message::Told(Told::HandlesLosses),
-            Message::Told(Told::Absent),
+            Message::Notice(Notice::HandlesLosses),
+            Message::Notice(Notice::Absent),
             Message::Ask {
                 last: false,
                 piece: vec![1; VALUE_LIMIT],
@@ -443,7 +443,7 @@ mod tests {
             assert!(answer.encode().len() <= ANSWER);
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
-        let long = Message::Told(Told::Abort {
+        let long = Message::Notice(Notice::Abort {
             code: 1,
             text: "ß".repeat(LONGEST),
         });

@@ -104,7 +104,7 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let local = local.map_err(|error| error.to_string())?;
     local.set_state(ProcessState::Initialised);
     let members = Members::of(launcher, &local);
-    // Who was started alone shares memory with those whom it starts: it has nobody to tell an address.
+    // A process that was started alone shares memory with those that it starts: it has nobody to send an address to.
     let alone = members.count == 1 || launcher.is_singleton();
     let one_host = launcher.job_hosts().count() == 1;
     if one_host && (wishes.network == NetworkChoice::Auto || alone) {
@@ -152,7 +152,7 @@ fn together<R: Remote + 'static>(
         let union = Union::new(local, remote, ranks).map_err(|error| error.to_string())?;
         return Ok(Box::new(union));
     }
-    local.stand_aloof();
+    local.mark_state_only();
     let place = local.sleep_elsewhere();
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.push(local);
@@ -285,7 +285,7 @@ fn network(
         let card = if peer == members.me {
             own.clone()
         } else if peer >= members.first || within && host == members.host {
-            // Who is reached by shared memory is never called; of those who are started later the launcher tells.
+            // A peer that is reached by shared memory is never called; the launcher reports those that are started later.
             Card {
                 host: hosts.name(host).to_owned(),
                 offers: Vec::new(),

@@ -161,7 +161,7 @@ impl Guard {
             tree::end(&[], Duration::from_secs(5), |_, _| {});
         }
         if self.owns_all && status.code().is_none() {
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: the supervisor of the job was {}; all ranks were ended",
                 exit_status::describe(status)
             ));

@@ -31,7 +31,7 @@
 //! | [`handshake`], [`link`] | both sides prove the key; then sealed messages, without waiting |
 //! | [`message`] | messages of head and agents |
 //! | [`token`] | the key by which agents join |
-//! | [`way_in`], [`dial`] | a port to which other hosts connect, and how it is reached |
+//! | [`listen_addresses`], [`dial`] | a port to which other hosts connect, and how it is reached |
 //!
 //! Which host gets which ranks: [`mapping`](crate::mapping).
 
@@ -42,9 +42,9 @@ pub(crate) mod handshake;
 pub mod join;
 pub(crate) mod join_listener;
 pub(crate) mod link;
+pub(crate) mod listen_addresses;
 pub mod message;
 pub mod protocol;
 pub(crate) mod token;
-pub(crate) mod way_in;
 
 pub(crate) use agent::Rest;

@@ -75,7 +75,7 @@ pub struct SpawnRequest {
 impl SpawnRequest {
     /// Whether no process is to be started, or none of one of its programs. An empty world would never meet the processes
     /// that wait for it.
-    pub fn starts_nobody(&self) -> bool {
+    pub fn starts_no_process(&self) -> bool {
         let nobody = |program: &SpawnProgram| program.counts.iter().min().is_none_or(|n| *n == 0);
         self.programs.is_empty() || self.programs.iter().any(nobody)
     }

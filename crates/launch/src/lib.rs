@@ -71,10 +71,10 @@ pub mod plan;
 pub mod profile;
 mod rank_processes;
 pub mod runtime;
-pub mod saying;
 mod segment;
 mod signals;
 mod tree;
+pub mod user_output;
 mod worlds;
 pub mod wrapper;
 

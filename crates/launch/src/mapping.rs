@@ -40,7 +40,7 @@ pub enum Allocation {
         /// The hosts, in the order of their ranks.
         hosts: Vec<HostSlots>,
         /// How an agent is started there.
-        way: WayThere,
+        way: AgentCommand,
     },
     /// Hosts that `weft join` adds, through a port here.
     Joined {
@@ -55,14 +55,14 @@ pub enum Allocation {
 
 /// How an agent is started on another host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WayThere {
+pub struct AgentCommand {
     /// The words before the name of a host: `ssh -x`, for example.
     pub command: Vec<OsString>,
     /// Where Weft is installed there; `None`: at the same path as here.
     pub prefix: Option<PathBuf>,
 }
 
-impl WayThere {
+impl AgentCommand {
     /// The path of `weft` there.
     ///
     /// # Errors

@@ -221,7 +221,7 @@ impl Table {
             }
         }
         if line.programs.is_empty() && for_all.hosts.are_joined() {
-            // Those who join bring it.
+            // Hosts that join bring it.
             line.programs.push(std::mem::take(&mut current));
         }
         if line.programs.is_empty() {

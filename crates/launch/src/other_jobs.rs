@@ -19,14 +19,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `place` | the contents of a port's name |
+//! | `port_address` | the contents of a port's name |
 //! | `open_port` | the thread that takes the calls |
 //! | `local_line`, `network_line` | a connection between two roots |
 
 mod local_line;
 mod network_line;
 mod open_port;
-mod place;
+mod port_address;
 
 use std::collections::HashMap;
 use std::io;
@@ -36,7 +36,7 @@ use rustix::io::Errno;
 use weft_fabric::{Fabric, Peer};
 use weft_fabric_tcp::abroad::Gate;
 use weft_fabric_tcp::{Card, Config, Listen, Opening};
-use weft_mpi::comm::{Abroad, Joining, Line, Listening, Terms};
+use weft_mpi::comm::{BridgeMembers, JobConnector, Line, ListeningEnd, Terms};
 use weft_mpi::{Error, ErrorClass, Process, Result};
 use weft_secure::Key;
 use weft_sys::{process, signal};
@@ -44,7 +44,7 @@ use weft_sys::{process, signal};
 use self::local_line::LocalLine;
 use self::network_line::NetworkLine;
 use self::open_port::{OpenPort, open_door};
-use self::place::{Door, Place, this_host, whole_name};
+use self::port_address::{Door, PortAddress, full_name, this_host};
 use crate::bootstrap::{PortName, abstract_socket};
 use crate::hosts::dial::dial;
 
@@ -82,8 +82,8 @@ impl OtherJobs {
             ports: Mutex::default(),
             is_sealed,
         });
-        let abroad: Arc<dyn Abroad> = Arc::<Self>::clone(&others);
-        process.set_abroad(abroad);
+        let connector: Arc<dyn JobConnector> = Arc::<Self>::clone(&others);
+        process.set_connector(connector);
         others
     }
 
@@ -118,7 +118,7 @@ impl OtherJobs {
         Ok(match opened {
             Ok(opened) => {
                 open(&self.ports).insert(port.number, opened);
-                whole_name(name, door.as_ref())
+                full_name(name, door.as_ref())
             }
             Err(_) => name.to_owned(),
         })
@@ -142,20 +142,20 @@ impl OtherJobs {
                 "'{shown}' is no name of a port of another job; pass what MPI_Open_port gave there, entire"
             ))
         })?;
-        let Some(place) = Place::of(name) else {
+        let Some(port_address) = PortAddress::of(name) else {
             return Err(refused(format!(
                 "the port '{shown}' belongs to another job, which cannot be called there: the name is not entire, is of another release of \
                  Weft, or its system has refused a local socket; start both sides by one command (mpiexec -n 1 one : -n 1 other)"
             )));
         };
-        if place.user == process::user()
+        if port_address.user == process::user()
             && let Some(line) = self.call_here(shown, &socket_name(job, port.number))?
         {
             return Ok(line);
         }
-        match place.door {
-            Some(door) => self.call_elsewhere(shown, place.host, door),
-            None => Err(no_door(shown, &place)),
+        match port_address.door {
+            Some(door) => self.call_elsewhere(shown, port_address.host, door),
+            None => Err(no_door(shown, &port_address)),
         }
     }
 
@@ -211,7 +211,7 @@ fn no_thread(error: io::Error) -> Error {
 }
 
 /// Why nobody is found at a port that other hosts cannot come to.
-fn no_door(shown: &str, Place { user, host, .. }: &Place<'_>) -> Error {
+fn no_door(shown: &str, PortAddress { user, host, .. }: &PortAddress<'_>) -> Error {
     let here = this_host();
     let own = process::user();
     refused(if *user != own {
@@ -264,7 +264,7 @@ fn wait_for<T>(process: &Process, heard: &mpsc::Receiver<T>) -> Option<T> {
     found.flatten()
 }
 
-impl Abroad for OtherJobs {
+impl JobConnector for OtherJobs {
     fn listens_at(&self, port: u32) -> bool {
         open(&self.ports).contains_key(&port)
     }
@@ -288,9 +288,9 @@ impl Abroad for OtherJobs {
         self.is_sealed
     }
 
-    fn listen(&self, terms: Terms) -> Result<Box<dyn Listening>> {
+    fn listen(&self, terms: Terms) -> Result<Box<dyn ListeningEnd>> {
         let process = self.process.upgrade().ok_or_else(gone)?;
-        // Who this is among them is known when all listen.
+        // The number of this process among them is known when all listen.
         let mut config = Config::new(0, u32::MAX, Key::from_bytes([0; Key::BYTES]));
         config.neighbours = process.load().awake;
         // Loopback is read by nobody.
@@ -301,7 +301,7 @@ impl Abroad for OtherJobs {
         };
         let opening = Opening::new(config).map_err(|error| refused(error.to_string()))?;
         let gate = self.gate.clone();
-        Ok(Box::new(Half {
+        Ok(Box::new(BridgeListener {
             opening,
             gate,
             process,
@@ -319,18 +319,18 @@ impl Abroad for OtherJobs {
 }
 
 /// One end of a bridge that is not open yet.
-struct Half {
+struct BridgeListener {
     opening: Opening,
     gate: Gate,
     process: Arc<Process>,
 }
 
-impl Listening for Half {
+impl ListeningEnd for BridgeListener {
     fn address(&self) -> String {
         self.opening.card().to_string()
     }
 
-    fn join(self: Box<Self>, members: Joining) -> Result<(usize, Vec<Peer>)> {
+    fn join(self: Box<Self>, members: BridgeMembers) -> Result<(usize, Vec<Peer>)> {
         let Self {
             mut opening,
             gate,

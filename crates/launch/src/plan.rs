@@ -234,7 +234,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     if total > 1 {
         for program in &programs {
             if let Some(note) = check_library(program, Libraries::WithPmi)? {
-                crate::saying::tell(format_args!("weft: {note}"));
+                crate::user_output::tell(format_args!("weft: {note}"));
             }
         }
     }

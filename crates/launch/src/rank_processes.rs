@@ -49,7 +49,7 @@ use weft_mpi::waits::RankWaits;
 use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 
 use crate::adoption::{AdoptedHost, AdoptedJob, AdoptedProcess, OtherRanks};
-use crate::control::{Answer, Message, Told};
+use crate::control::{Answer, Message, Notice};
 use crate::exchange::PublishedValue;
 use crate::hosts::message::Address;
 use crate::job_request::{JobAnswer, JobRequest};
@@ -74,7 +74,7 @@ pub use starter::{NotStarted, Started, make_room};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// It has told this about itself, or the segment has.
-    Told { rank: u32, told: Told },
+    Notice { rank: u32, told: Notice },
     /// The ranks of this host have all come to a fence of a job on several hosts. These values were put
     /// since the last one. They wait for [`RankProcesses::open_fence`].
     Fence { values: Vec<PublishedValue> },
@@ -93,7 +93,7 @@ pub struct RoomState {
     pub free: Vec<u32>,
     /// Those whose process has ended, or is about to.
     pub soon: usize,
-    /// Who has not called MPI since such an end.
+    /// Ranks that have not called MPI since such an end.
     pub behind: Option<u32>,
 }
 
@@ -193,7 +193,7 @@ impl RankProcesses {
                 share.room
             )));
         }
-        let all = (0..local as usize).map(|local| Rank::elsewhere(share.numbers(local)));
+        let all = (0..local as usize).map(|local| Rank::of_other_launcher(share.numbers(local)));
         let mut processes = Self {
             segment,
             starter: Starter::of_adopted(&share),
@@ -238,7 +238,7 @@ impl RankProcesses {
             let mut ranks = self.ranks.iter_mut();
             let rank = ranks.find(|rank| rank.number() == process.rank);
             // Each comes once.
-            if let Some(rank) = rank.filter(|rank| rank.is_elsewhere()) {
+            if let Some(rank) = rank.filter(|rank| rank.is_unadopted()) {
                 // One whose socket the kernel refuses is as if it had not come.
                 let _ = rank.adopt(process);
             }
@@ -248,7 +248,7 @@ impl RankProcesses {
         }
         self.other_ranks = None;
         let left = self.ranks.iter().enumerate();
-        let left = left.filter(|(_, rank)| rank.is_running() && rank.is_elsewhere());
+        let left = left.filter(|(_, rank)| rank.is_running() && rank.is_unadopted());
         // How, their own launcher knows.
         let left = left.map(|(local, _)| (local, ExitStatus::from_raw(0)));
         self.record_ranks(left.collect())
@@ -397,7 +397,7 @@ impl RankProcesses {
     pub fn record_addresses(&self, addresses: &[Address]) {
         let watch = &self.segment.watch;
         for one in addresses {
-            // What does not fit was refused before.
+            // A value that does not fit was refused before.
             let _ = watch.record_address(one.number, one.incarnation, one.address.as_bytes());
         }
         watch.announce_addresses();
@@ -507,7 +507,7 @@ impl RankProcesses {
         let mut questions = Vec::new();
         for message in messages {
             match message {
-                Message::Told(told) => events.push(self.tell(local, told)),
+                Message::Notice(told) => events.push(self.tell(local, told)),
                 Message::Waits { last, piece } => {
                     let rank = &mut self.ranks[local];
                     let waits = rank.take_waits(last, &piece);
@@ -548,19 +548,19 @@ impl RankProcesses {
             match meaning {
                 None => break,
                 Some(pmi::Meaning::Nothing) => {}
-                Some(pmi::Meaning::Told(told)) => events.push(self.tell(local, told)),
+                Some(pmi::Meaning::Notice(told)) => events.push(self.tell(local, told)),
                 Some(pmi::Meaning::Barrier) => self.arrive(local, &mut events),
             }
         }
         events
     }
 
-    fn tell(&mut self, local: usize, told: Told) -> Event {
-        self.abort_told |= matches!(told, Told::Abort { .. });
+    fn tell(&mut self, local: usize, told: Notice) -> Event {
+        self.abort_told |= matches!(told, Notice::Abort { .. });
         let rank = &mut self.ranks[local];
         rank.note(&told);
         let rank = rank.number();
-        Event::Told { rank, told }
+        Event::Notice { rank, told }
     }
 
     /// Does what a rank asks. `None` if it is not answered now.
@@ -571,7 +571,7 @@ impl RankProcesses {
         events: &mut Vec<Event>,
     ) -> Option<Answer> {
         match question {
-            Message::Told(_) | Message::Waits { .. } => None,
+            Message::Notice(_) | Message::Waits { .. } => None,
             Message::Put { name, value } => {
                 let rank = self.ranks[local].number();
                 Some(self.fences.put(PublishedValue { rank, name, value }))
@@ -699,7 +699,7 @@ impl RankProcesses {
         let abort = abort.filter(|abort| !self.abort_told && (abort.rank as usize) < started);
         if let Some(abort) = abort {
             let (code, text) = (abort.code, String::new());
-            let told = Told::Abort { code, text };
+            let told = Notice::Abort { code, text };
             events.push(self.tell(abort.rank as usize, told));
         }
         for (local, _) in ended {
@@ -720,10 +720,10 @@ impl RankProcesses {
         let rank = &self.ranks[local];
         let (initialised, finalised) = (rank.is_initialised(), rank.is_finalised());
         if state != ProcessState::Absent && !initialised {
-            events.push(self.tell(local, Told::Initialised));
+            events.push(self.tell(local, Notice::Initialised));
         }
         if state == ProcessState::Finalised && !finalised {
-            events.push(self.tell(local, Told::Finalised));
+            events.push(self.tell(local, Notice::Finalised));
         }
     }
 }

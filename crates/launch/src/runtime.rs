@@ -67,7 +67,7 @@ impl Runtime {
 /// Lets the services share the endpoint of a process. From the start, so that nothing is lost that a
 /// peer sends before the services are used here.
 pub fn attach_services(process: &Arc<Process>) -> Node {
-    // Whoever was started later has a number behind the others; those know only who was there from the start.
+    // A process that was started later has a number behind the others; those know only the processes from the start.
     let nodes = process.first().max(process.me().0 + 1);
     process.install_guest(|fabric| Box::new(Core::among(fabric, nodes)));
     Node::hosted(Arc::new(Engine(Arc::clone(process))))

@@ -194,7 +194,7 @@ pub fn end(known: &[u32], limit: Duration, mut fetched: impl FnMut(u32, ExitStat
         } else {
             known.iter().filter_map(|id| Reached::open(*id)).collect()
         };
-        // Whom we may not signal (a program of another user) must not keep us from the others.
+        // A process that we may not signal (a program of another user) must not keep us from the others.
         handles.retain(|handle| handle.signal(SIGKILL).is_ok());
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -42,7 +42,7 @@ pub struct Worlds {
     /// By which open port a world is to come, by the number of that.
     awaited: HashMap<u32, u32>,
     /// Ports by which none comes any more: with their owner and why, until that closes them.
-    in_vain: HashMap<u32, (u32, String)>,
+    failed_ports: HashMap<u32, (u32, String)>,
     services: HashMap<String, Service>,
     /// Where processes are that have said it, until all of their world have.
     introduced: BTreeMap<u32, String>,
@@ -119,7 +119,7 @@ impl Worlds {
             next_port: 1,
             ports: HashMap::new(),
             awaited: HashMap::new(),
-            in_vain: HashMap::new(),
+            failed_ports: HashMap::new(),
             services: HashMap::new(),
             introduced: BTreeMap::new(),
         }
@@ -152,14 +152,14 @@ impl Worlds {
             JobRequest::ClosePort { port } => self.close_port(process, &port),
             JobRequest::Abandon { port } => return self.abandon(process, &port),
             JobRequest::FindPort { port } => match self.find_port(&port) {
-                _ if self.is_elsewhere(&port) => JobAnswer::Elsewhere,
+                _ if self.is_of_other_job(&port) => JobAnswer::Elsewhere,
                 Ok(_) => JobAnswer::Done,
                 Err(reason) => JobAnswer::refuse(Refusal::Port, reason),
             },
             JobRequest::Publish { service, port } => self.publish(process, service, port),
             JobRequest::LookUp { service } => self.look_up(&service),
             JobRequest::Unpublish { service, port } => self.unpublish(&service, &port),
-            JobRequest::Spawn(request) if request.starts_nobody() => JobAnswer::refuse(
+            JobRequest::Spawn(request) if request.starts_no_process() => JobAnswer::refuse(
                 Refusal::Spawn,
                 "no process of a program was to be started; start at least one of each",
             ),
@@ -239,12 +239,12 @@ impl Worlds {
         if let Some((&port, _)) = awaited {
             self.awaited.remove(&port);
             if let Some(owner) = self.ports.remove(&port) {
-                self.in_vain.insert(port, (owner, reason.to_owned()));
+                self.failed_ports.insert(port, (owner, reason.to_owned()));
             }
         }
     }
 
-    /// Those who have had a world started do not wait for it any more.
+    /// The parents of a world do not wait for it any more.
     fn abandon(&mut self, process: u32, name: &str) -> Served {
         let mut worlds = self.worlds.values();
         let awaited = worlds
@@ -265,7 +265,7 @@ impl Worlds {
         self.ports.retain(|_, owner| *owner != process);
         let ports = &self.ports;
         self.awaited.retain(|port, _| ports.contains_key(port));
-        self.in_vain.retain(|_, (owner, _)| *owner != process);
+        self.failed_ports.retain(|_, (owner, _)| *owner != process);
         self.services.retain(|_, service| service.owner != process);
         self.introduced.remove(&process);
         self.worlds
@@ -291,7 +291,7 @@ impl Worlds {
     }
 
     /// Whether a name is one of a port of another job.
-    fn is_elsewhere(&self, name: &str) -> bool {
+    fn is_of_other_job(&self, name: &str) -> bool {
         PortName::parse(name).is_some_and(|(job, _)| job != self.job)
     }
 
@@ -314,7 +314,7 @@ impl Worlds {
         }
         match self.ports.get(&port.number) {
             Some(owner) if *owner == port.owner => Ok(port),
-            _ => Err(match self.in_vain.get(&port.number) {
+            _ => Err(match self.failed_ports.get(&port.number) {
                 Some((_, reason)) => reason.clone(),
                 None => format!(
                     "the port '{}' is not open: it was closed, or its process has ended; open one with MPI_Open_port",
@@ -341,7 +341,7 @@ impl Worlds {
             ),
             Err(reason) => {
                 if let Some((_, port)) = PortName::parse(name) {
-                    self.in_vain
+                    self.failed_ports
                         .retain(|number, (owner, _)| *number != port.number || *owner != process);
                 }
                 JobAnswer::refuse(Refusal::Port, reason)
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_world_that_is_lost_asks_for_its_port_and_hears_why() {
+    fn a_parent_that_waits_for_a_lost_world_asks_for_its_port_and_hears_why() {
         let mut worlds = Worlds::new(2, 8);
         let (one, two) = (port(worlds.open_port(0)), port(worlds.open_port(0)));
         let (met, lost) = (
@@ -519,7 +519,7 @@ mod tests {
                 .expect_err("closed")
                 .contains("is not open")
         );
-        assert!(worlds.in_vain.is_empty() && worlds.awaited.is_empty());
+        assert!(worlds.failed_ports.is_empty() && worlds.awaited.is_empty());
     }
 
     #[test]

@@ -40,7 +40,7 @@ const WITH_VALUE: [&str; 16] = [
     "-Xlinker",
 ];
 
-/// What was asked for.
+/// The task of the wrapper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ask {
     /// To compile.
@@ -160,7 +160,7 @@ pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(text) => return complain(name, &text),
     };
     if call.ask != Ask::Compile {
-        return crate::saying::answer(format_args!("{}\n", call.answer(&parts)));
+        return crate::user_output::answer(format_args!("{}\n", call.answer(&parts)));
     }
     let command = call.command(&parts);
     let error = Command::new(&command[0]).args(&command[1..]).exec();
@@ -175,7 +175,7 @@ pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn complain(name: &str, text: &str) -> u8 {
-    crate::saying::tell(format_args!("{name}: {text}"));
+    crate::user_output::tell(format_args!("{name}: {text}"));
     1
 }
 

@@ -1,12 +1,12 @@
 //! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
 
-mod abroad;
 mod agree;
 mod board;
 mod connections;
 mod create;
 mod divided;
 mod inter;
+mod other_jobs;
 mod port;
 mod recovery;
 pub mod topology;
@@ -25,13 +25,13 @@ use crate::extras::Extras;
 use crate::group::Group;
 use crate::process::Process;
 
-pub use abroad::{Abroad, Joining, Line, Listening, Terms};
-pub(crate) use abroad::{Crossing, Meeting, Meetings};
 pub(crate) use agree::first_number;
 use connections::Connection;
 pub use connections::Connections;
 use divided::Parts;
 pub use inter::Bridge;
+pub(crate) use other_jobs::{BridgeEnd, Meeting, Meetings};
+pub use other_jobs::{BridgeMembers, JobConnector, Line, ListeningEnd, Terms};
 pub(crate) use port::first_call;
 pub use port::{AwaitedWorld, Port};
 pub use recovery::Shrinking;
@@ -79,7 +79,7 @@ pub struct Comm {
     /// If its members may be of several jobs.
     meeting: OnceLock<Arc<Meeting>>,
     /// The way to those of the other job, until it is freed.
-    bridge: Mutex<Option<Arc<Crossing>>>,
+    bridge: Mutex<Option<Arc<BridgeEnd>>>,
 }
 
 /// Messages and receives that wait on a communicator.
@@ -281,7 +281,7 @@ impl Comm {
     #[inline]
     #[must_use]
     pub fn context(&self) -> u32 {
-        // Whoever may use the communicator has seen the end of the request that wrote it, which the
+        // A thread that may use the communicator has seen the end of the request that wrote it, which the
         // lock of the engine orders.
         self.context.load(Ordering::Relaxed)
     }
@@ -482,7 +482,7 @@ impl Comm {
     pub(crate) fn run_unless(
         &self,
         schedule: Schedule,
-        is_vain: impl Fn() -> bool,
+        may_give_up: impl Fn() -> bool,
     ) -> Result<bool> {
         let request = self.start(schedule, Form::Blocking)?;
         let mut engine = self.lock();
@@ -490,7 +490,7 @@ impl Comm {
             if engine.is_over(request) || engine.held_up(request).is_some() {
                 return Some(true);
             }
-            is_vain().then_some(false)
+            may_give_up().then_some(false)
         });
         drop(engine);
         if !is_over {

@@ -129,7 +129,7 @@ impl Process {
         if self.is_incomplete.swap(true, Ordering::Relaxed) {
             return;
         }
-        // Who has told before tells all, and one of a world is as good as any other.
+        // A rank that has told before tells all, and one of a world is as good as any other.
         let is_known = self.hears_of_absence();
         self.bell.tell_absence(self.world_number);
         if !by_launcher() && !is_known {

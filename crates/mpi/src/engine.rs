@@ -16,7 +16,7 @@
 //! |---|---|
 //! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending), [`Receiving`](receiving::Receiving) | the table of requests; one request's life; that of a send, and of a receive |
 //! | [`UnexpectedStore`] | messages that came before their receives |
-//! | [`Looking`] | the receive of a call that is polling, which is in no table |
+//! | [`PollingReceive`] | the receive of a call that is polling, which is in no table |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
 //! | [`Boards`] | groups that share memory, and collectives on it |
@@ -55,11 +55,9 @@ mod futures;
 mod guest_slot;
 mod inquiry;
 pub(crate) mod left_over;
-mod looking;
 mod loss;
 mod lost_peers;
 mod marking;
-mod misfit;
 mod mismatch_places;
 mod on_complete;
 pub(crate) mod one_sided;
@@ -70,10 +68,12 @@ mod parked;
 mod partitioned;
 mod persistent;
 mod pieces;
+mod polling_receive;
 mod probe;
 mod progress;
 mod protocol;
 mod pulls;
+mod receive_errors;
 mod receiving;
 mod recovery;
 mod rendezvous;
@@ -109,12 +109,12 @@ use flow::Withheld;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use inquiry::Inquiry;
-use looking::Looking;
 use lost_peers::{FirstPeers, LostPeers};
 use one_sided::OneSided;
 use outbox::Outbox;
 use parked::Parked;
 use partitioned::Channels;
+use polling_receive::PollingReceive;
 use pulls::Pulls;
 use recovery::Agreements;
 use requests::Requests;
@@ -127,14 +127,14 @@ use crate::wait_times::WaitListener;
 
 pub(crate) use at_once::{Asked, WaitingMessage};
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
-pub use looking::Received;
 pub(crate) use marking::Marking;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
+pub use polling_receive::Received;
 pub(crate) use probe::{Probe, outcome_of};
 pub(crate) use progress::WaitFor;
 pub use protocol::SendMode;
-pub(crate) use recovery::{Contribution, Decided, Decision, Purpose, Verdict};
+pub(crate) use recovery::{AgreementOutcome, Contribution, Decided, Decision, Purpose};
 pub use request_id::RequestId;
 pub(crate) use shared::{Guard, Shared};
 pub(crate) use side_by_side::Engines;
@@ -153,7 +153,7 @@ struct Core {
     matching: Matching<RequestId, UnexpectedId>,
     requests: Requests,
     unexpected: UnexpectedStore,
-    looking: Looking,
+    polling_receive: PollingReceive,
     runs: Runs,
     boards: Boards,
     mismatches: Mismatches,
@@ -200,13 +200,13 @@ pub(crate) struct Engine {
     driven: bool,
     /// … and sleeps on the bell.
     driver_sleeps: bool,
-    /// Those who wait while another drives.
+    /// The threads that wait while another one drives.
     parked: Parked,
     futures: Futures,
     asking: Asking,
     /// Other engines of the rank.
     neighbours: Neighbours,
-    /// Who marks the messages of the program.
+    /// Marks the messages of the program.
     marking: Marking,
 }
 
@@ -236,7 +236,7 @@ impl Engine {
                 matching: Matching::new(),
                 requests: Requests::of_engine(channel),
                 unexpected: UnexpectedStore::new(peers as usize, window),
-                looking: Looking::default(),
+                polling_receive: PollingReceive::default(),
                 runs: Runs::default(),
                 boards: Boards::default(),
                 mismatches: Mismatches::default(),
@@ -377,7 +377,7 @@ impl Engine {
         !self.outbox.is_clear(peer)
     }
 
-    /// Something has changed outside of the engine: whoever waits for arrivals is to look.
+    /// Something has changed outside of the engine: waiters for arrivals are to look.
     pub(crate) fn notify(&mut self) {
         self.core.wake_for_arrival();
     }
@@ -393,7 +393,7 @@ impl Engine {
     /// point-to-point calls have sent, with the first of those: see
     /// [`Comm::drop_messages`](crate::Comm::drop_messages).
     pub(crate) fn drop_context(&mut self, context: u32) -> Option<(usize, Outcome)> {
-        // What has come is to be found, but who never stops sending must not keep us. A thread that drives looks
+        // Messages that have come are to be found, but a peer that never stops sending must not keep us. A thread that drives looks
         // all the time.
         for _ in 0..LOOKS_BEFORE_DROPPING {
             if self.driven || !self.progress() {

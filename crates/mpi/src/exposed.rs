@@ -22,7 +22,7 @@ use crate::op::Combine;
 
 pub(crate) use atomic::WordOperation;
 use atomic::{Exchange, Others};
-pub(crate) use lock::{ElementLock, IsLost, LOCK_BYTES, lost_in_time};
+pub(crate) use lock::{ElementLock, IsLost, LOCK_BYTES, lost_after_sleeps};
 
 /// Bytes that are combined while the lock is held once: others are held up for a microsecond or two.
 const PIECE: usize = 64 << 10;

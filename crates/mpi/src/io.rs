@@ -49,7 +49,7 @@ use crate::engine::RequestId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 
-pub use access::{Access, Direction, Place};
+pub use access::{Access, Direction, FilePosition};
 pub use hints::{Aggregation, Hints};
 pub use mode::AccessMode;
 pub use open::{delete, open, refuse_to_open};
@@ -104,7 +104,7 @@ pub struct File {
     failed: Mutex<Vec<(RequestId, Error)>>,
 }
 
-/// Who may aggregate.
+/// The ranks that may aggregate.
 #[derive(Clone, Debug)]
 struct Candidates {
     /// A rank of each host first, then a second of each.

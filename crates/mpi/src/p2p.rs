@@ -1,6 +1,6 @@
 //! Point-to-point communication (MPI 5.0, chapter 3): the engine's interface for callers.
 
-mod apart;
+mod across_engines;
 mod at_once;
 mod buffered;
 mod completion;

@@ -183,7 +183,7 @@ fn what_is_not_usual_has_no_effect() {
         while world.iprobe(from, tag).unwrap().is_none() {}
         assert!(receive_at_once(&world, &mut large, from, tag).is_none());
         world.recv(over(&mut large), from, tag).unwrap();
-        while world.iprobe_in_vain() {
+        while world.iprobe_finds_nothing() {
             std::thread::yield_now();
         }
         assert!(receive_at_once(&world, &mut room, from, tag).is_none());
@@ -243,7 +243,7 @@ impl Listener for Heard {
 }
 
 #[test]
-fn who_listens_hears_of_every_receive() {
+fn a_listener_hears_of_every_receive() {
     everywhere(1, |process| {
         let world = process.world();
         let heard = Arc::new(Heard::default());

@@ -260,8 +260,8 @@ fn collectives_change_sides() {
         // Rank 1 of the second side, rank 3 of the world, tells the first side.
         let root = match world.rank() {
             0 | 1 => Root::Rank(1),
-            3 => Root::Here,
-            _ => Root::Beside,
+            3 => Root::ThisRank,
+            _ => Root::ProcNull,
         };
         let mut word = pattern(5000, world.rank() as usize);
         let schedule = coll::inter::bcast(&sides, Some(&over(&mut word)), root).unwrap();

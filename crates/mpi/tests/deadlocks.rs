@@ -338,6 +338,6 @@ fn what_is_proven_is_a_standstill_and_each_standstill_is_proven() {
 }
 
 #[test]
-fn so_it_is_between_hosts_whatever_the_network_does() {
+fn standstills_between_hosts_are_proven_on_any_network() {
     agree(true, 600);
 }

@@ -38,7 +38,7 @@ fn settle() {
 
 /// Runs `part` as rank 0 in a fiber of worker 0, and beside it a rank that answers what is asked, and ends a
 /// wait when the part is through.
-fn beside_one_who_answers(part: impl Fn(Arc<Comm>) + Copy + Send + Sync + 'static) {
+fn beside_a_rank_that_answers(part: impl Fn(Arc<Comm>) + Copy + Send + Sync + 'static) {
     let (said, heard) = mpsc::channel();
     std::thread::spawn(move || {
         on_threads(2, |process| {
@@ -103,7 +103,7 @@ fn thread_that_asks(world: &Arc<Comm>) -> std::thread::JoinHandle<()> {
 fn a_thread_gets_its_message_while_fibers_block_the_driver() {
     // The thread begins to wait before the worker is blocked, or after; while the driver drives, or rests.
     for late in [false, true] {
-        beside_one_who_answers(move |world| {
+        beside_a_rank_that_answers(move |world| {
             let driver = driver(&world);
             let thread = thread_that_asks(&world);
             send(&world, 1, ASK);
@@ -120,7 +120,7 @@ fn a_thread_gets_its_message_while_fibers_block_the_driver() {
 
 #[test]
 fn a_thread_that_was_parked_is_called_when_the_driver_lets_others_run() {
-    beside_one_who_answers(|world| {
+    beside_a_rank_that_answers(|world| {
         let driver = driver(&world);
         let me = weft_fiber::current().unwrap();
         let asks = world.clone();
@@ -149,7 +149,7 @@ fn a_thread_that_was_parked_is_called_when_the_driver_lets_others_run() {
 
 #[test]
 fn a_fiber_of_another_worker_gets_its_message_while_fibers_block_the_driver() {
-    beside_one_who_answers(|world| {
+    beside_a_rank_that_answers(|world| {
         let driver = driver(&world);
         let (said, heard) = mpsc::channel();
         let other = world.clone();
@@ -170,8 +170,8 @@ fn a_fiber_of_another_worker_gets_its_message_while_fibers_block_the_driver() {
 
 /// The one that has waited longest is a fiber that cannot run: to hand progress to it alone is to stop it.
 #[test]
-fn a_driver_that_ends_and_computes_hands_over_to_one_who_can_run() {
-    beside_one_who_answers(|world| {
+fn a_driver_that_ends_and_computes_hands_over_to_a_thread_that_can_run() {
+    beside_a_rank_that_answers(|world| {
         let here = world.clone();
         let (told, tell) = mpsc::channel::<std::thread::JoinHandle<()>>();
         let first = fiber_here(move || {
@@ -199,7 +199,7 @@ fn a_driver_that_ends_and_computes_hands_over_to_one_who_can_run() {
 /// was, in the same stack.
 #[test]
 fn progress_is_passed_on_very_often() {
-    beside_one_who_answers(|world| {
+    beside_a_rank_that_answers(|world| {
         let drivers: Vec<_> = (0..6)
             .map(|number: usize| {
                 let world = world.clone();

@@ -65,7 +65,7 @@ fn numbers() -> Vec<[u8; 8]> {
 }
 
 #[test]
-fn who_does_not_receive_keeps_a_bounded_number_of_messages() {
+fn a_rank_that_does_not_receive_keeps_a_bounded_number_of_messages() {
     with_small_windows(3, |process| {
         let world = process.world();
         match process.me().0 {

@@ -212,7 +212,7 @@ fn play(ranks: usize, seed: u64, shares_memory: bool, flavor: Flavor) {
 }
 
 #[test]
-fn whoever_wants_a_lock_gets_it() {
+fn every_rank_that_wants_a_lock_gets_it() {
     let usual = if cfg!(miri) { 1 } else { 400 };
     let seeds = std::env::var("WEFT_SEEDS").ok();
     let seeds = seeds.and_then(|number| number.parse().ok());
@@ -255,7 +255,7 @@ fn pass_time(comm: &Comm, first: u32, second: u32) {
 /// for this one, and finds a reader first in line that has not looked yet. It waits; and if rank 1 comes in, it goes past the writer as
 /// soon as that is first. Rank 1 stays until it has. So the writer has to tell it.
 #[test]
-fn a_writer_that_is_first_tells_who_may_go_past() {
+fn a_first_writer_tells_which_readers_may_go_past() {
     let seeds = if cfg!(miri) { 1 } else { 200 };
     for seed in 0..seeds {
         let world = World::new(Config {

@@ -39,7 +39,7 @@ impl Fabric for Limited {
 
 /// What one message of the origin asks for, several of the target bring.
 #[test]
-fn who_asks_gets_all_from_whose_messages_hold_less() {
+fn a_get_is_complete_from_a_target_whose_messages_hold_less() {
     const BYTES: usize = 300_000;
     let limits = [65_536, 4096, 10_007];
     let group = Local::group(limits.len()).into_iter().zip(limits);

@@ -146,7 +146,7 @@ fn play(seed: u64, config: impl Fn(&mut StdRng, u32) -> (Config, Vec<u32>)) {
 }
 
 #[test]
-fn all_that_are_left_agree_whoever_dies_at_whatever_action() {
+fn the_survivors_agree_after_a_death_at_any_action() {
     for seed in 0..seeds() {
         play(seed, |random, ranks| {
             let base = match seed % 3 {
@@ -169,7 +169,7 @@ fn all_that_are_left_agree_whoever_dies_at_whatever_action() {
 }
 
 #[test]
-fn all_that_are_left_agree_whenever_somebody_dies() {
+fn the_survivors_agree_after_a_death_at_any_time() {
     for seed in 0..seeds() / 4 {
         play(seed, |random, ranks| {
             let mut config = Config::new(ranks as usize, seed);
@@ -276,7 +276,7 @@ fn an_agreement_names_losses_that_not_all_have_acknowledged() {
 }
 
 #[test]
-fn whoever_sleeps_on_a_revoked_communicator_is_told() {
+fn a_sleeper_on_a_revoked_communicator_is_told() {
     everywhere(4, |process| {
         let world = process.world();
         for what in 0..8u32 {

@@ -120,7 +120,7 @@ fn two_worlds_meet_and_part() {
 
 /// Who dies after it has parted dies alone: by then all of its own side have parted as well, however slow they are.
 #[test]
-fn all_have_parted_when_one_returns() {
+fn all_have_disconnected_when_one_returns() {
     let parted: Arc<[AtomicBool; ALL as usize]> = Arc::default();
     on_threads(&|process: Arc<Process>| {
         let me = process.me().0;
@@ -140,7 +140,7 @@ fn all_have_parted_when_one_returns() {
 
 /// Whoever dies as soon as it has parted is no loss to those who have not returned.
 #[test]
-fn who_dies_once_it_has_parted_is_missed_by_nobody() {
+fn a_death_after_disconnecting_is_no_loss() {
     const DIES: Peer = Peer(3);
     let play = |config: Config, expected: Option<Duration>| {
         let world = World::new(config);
@@ -252,7 +252,7 @@ fn a_world_whose_caller_dies_before_it_is_answered_is_not_started() {
 }
 
 #[test]
-fn who_has_called_at_a_port_that_is_closed_is_told() {
+fn a_caller_at_a_port_that_is_closed_is_told() {
     on_threads(&|process: Arc<Process>| {
         let world = process.world();
         if process.me() == PORT.owner {

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn contention_is_told_whatever_a_yield_takes() {
+    fn contention_is_told_for_any_duration_of_a_yield() {
         for idle_time in [80, 160, 450, 1100, 2500] {
             let mut core = Core {
                 idle_time,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_went_in_vain_looks_later() {
+    fn a_thread_that_yielded_without_need_looks_later() {
         let mut contention = Contention::UNKNOWN;
         let began = Instant::now();
         // Whether the thread looks, asked each ms, and the result.

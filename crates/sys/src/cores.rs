@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_to_some_cores_is_there_and_may_go_on() {
+    fn a_thread_that_moves_to_some_cores_is_there_and_may_go_on() {
         std::thread::spawn(|| {
             let all = allowed().expect("readable");
             for core in &all {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_goes_to_a_core_that_is_free() {
+    fn a_thread_that_leaves_goes_to_a_free_core() {
         std::thread::spawn(|| {
             let all = allowed().expect("readable");
             assert!(!leave(|_| true, |_| panic!("all are taken")));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_deregistered_wakes_nobody_whoever_holds_it() {
+    fn a_deregistered_event_wakes_nobody_for_any_holder() {
         let (event, waiter) = (
             EventFd::new().expect("made"),
             EventWaiter::new().expect("made"),

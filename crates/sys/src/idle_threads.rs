@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_thread_is_idle_and_who_waits_for_a_time_is_not() {
+    fn a_wait_for_a_thread_is_idle_and_a_wait_for_a_time_is_not() {
         let (tell, told) = channel();
         let (go, gone) = channel::<()>();
         let (there, end) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_change_its_core_yields_it() {
+    fn a_thread_that_cannot_change_its_core_yields_it() {
         let mut core = Simulated::new(None, Some(true));
         core.changes_refused = true;
         let (spun, seen) = core.wait(NEVER);

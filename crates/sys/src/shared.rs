@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_on_a_word_is_woken() {
+    fn a_sleeper_on_a_word_is_woken() {
         let memory = SharedMemory::of_this_process(64).expect("maps");
         assert_eq!(memory.wait(4, 1, None), Some(Woken::Changed));
         assert_eq!(memory.wait(2, 0, None), None);

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use weft_launch::{binding, saying};
+use weft_launch::{binding, user_output};
 use weft_sys::process::{self, ProcessHandle};
 use weft_sys::signal::Signals;
 use weft_sys::{Availability, MemoryFile, available, cores, membarrier};
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.json {
         let version = env!("CARGO_PKG_VERSION");
         let all = serde_json::json!({ "version": version, "mpi": "5.0", "lines": lines });
-        return saying::answer(format_args!("{all:#}\n")).into();
+        return user_output::answer(format_args!("{all:#}\n")).into();
     }
     let mut text = format!("weft {}, MPI 5.0\n", env!("CARGO_PKG_VERSION"));
     for line in lines {
@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             line.name, line.found
         );
     }
-    saying::answer(text).into()
+    user_output::answer(text).into()
 }
 
 fn look() -> Vec<Finding> {

@@ -109,7 +109,7 @@ fn unseen_line(unseen: &Unseen) -> String {
 
 /// Says why nothing is shown.
 fn fail(reason: &str) -> ExitCode {
-    weft_launch::saying::tell(format_args!("weft: {reason}"));
+    weft_launch::user_output::tell(format_args!("weft: {reason}"));
     ExitCode::FAILURE
 }
 

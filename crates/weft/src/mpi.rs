@@ -125,7 +125,7 @@ pub use request::{Request, Tested, wait_all, wait_any};
 pub use scope::{Scope, scope};
 pub use session::Session;
 pub use tools::PerformanceVariables;
-pub use topology::{Graph, Grid, Neighbourhood, balanced_lengths};
+pub use topology::{Graph, Grid, Neighbourhood, dims_create};
 pub use window::{ActiveEpoch, Epoch, Expected, Exposure, Window};
 
 /// What `#[derive(Element)]` writes.

@@ -142,7 +142,7 @@ fn processes_that_start_others() {
 
 /// According to which processes the standard calls connected (MPI 5.0, section 11.10.4).
 #[test]
-fn who_dies_with_whom() {
+fn a_death_ends_connected_processes_only() {
     let Some(slurm) = Slurm::on_two_hosts() else {
         return;
     };

@@ -59,7 +59,7 @@ fn processes_that_start_others_under_srun_over_pmix() {
 /// According to which processes the standard calls connected (MPI 5.0, section 11.10.4). The launcher of the
 /// ranks reports how they end.
 #[test]
-fn who_dies_with_whom_under_prterun_and_the_launcher_of_open_mpi() {
+fn a_death_ends_connected_processes_only_under_prterun_and_the_launcher_of_open_mpi() {
     let Some(prefix) = open_mpi() else {
         return;
     };

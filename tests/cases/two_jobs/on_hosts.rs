@@ -49,7 +49,7 @@ fn a_job_on_two_hosts_and_one_on_a_third() {
 
 /// A process that has the name without its secret gets no answer, and the accepting one continues.
 #[test]
-fn a_port_of_another_host_lets_in_who_proves_its_key() {
+fn a_port_of_another_host_admits_callers_that_prove_its_key() {
     let Some(network) = Network::new(2) else {
         return;
     };

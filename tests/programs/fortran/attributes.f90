@@ -1,4 +1,4 @@
-! Attributes with callbacks, buffers that are taken back, sets of processes.
+! Attributes with callbacks, buffers that are detached, process sets.
 module callbacks
   use mpi_f08
   implicit none
@@ -96,7 +96,7 @@ program attributes
   call MPI_Comm_attach_buffer(MPI_COMM_WORLD, room, 4000)
   call MPI_Comm_detach_buffer(MPI_COMM_WORLD, place, size)
   if (size /= 4000 .or. .not. c_associated(place, c_loc(room))) stop 25
-  ! Sets of processes.
+  ! Process sets.
   call MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, session)
   length = 0
   call MPI_Session_get_nth_pset(session, MPI_INFO_NULL, 0, length, name)

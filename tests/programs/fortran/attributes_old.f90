@@ -1,4 +1,4 @@
-! What older programs call, by module mpi.
+! Calls of older programs, by module mpi.
 program attributes_old
   use mpi
   implicit none

@@ -1,4 +1,4 @@
-! What chapters of the standard ask of Fortran: each part stops with a number of its own.
+! Requirements of the standard for Fortran: each part stops with a number of its own.
 module sums
 contains
   subroutine larger(a, b, n, datatype)
@@ -59,7 +59,7 @@ program breadth
   if (x /= n - 1) stop 16
   call MPI_Op_free(op, e)
 
-  ! Errors are returned, with their words.
+  ! Errors are returned, with their strings.
   call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN, e)
   call MPI_Send(x, 1, MPI_INTEGER, n, 0, MPI_COMM_WORLD, e)
   call MPI_Error_class(e, class, i)
@@ -114,7 +114,7 @@ program breadth
   if (at /= 4 * n) stop 27
   call MPI_File_close(file, e)
 
-  ! A request that never was; a barrier that is waited for.
+  ! A non-blocking barrier.
   call MPI_Ibarrier(MPI_COMM_WORLD, request, e)
   flag = .false.
   do while (.not. flag)

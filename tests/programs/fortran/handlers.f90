@@ -127,7 +127,7 @@ program handlers
   if (ended /= 42) stop 20
   call MPI_Win_free_keyval(keyval)
 
-  ! Types of at least a given precision and range, which say what they were made of.
+  ! Types of at least a given precision and range, and their contents.
   call MPI_Type_create_f90_real(12, 100, one)
   call MPI_Type_create_f90_real(12, 100, other)
   if (one /= other) stop 21

@@ -1,4 +1,4 @@
-! A data representation of the program: integers stand negated in the file, four bytes of zero before each.
+! A data representation of the program: in the file integers are negated, each after four bytes of zero.
 module conversions
   use mpi_f08
   use, intrinsic :: iso_c_binding
@@ -95,7 +95,7 @@ program representation
   call MPI_File_get_size(file, size)
   call MPI_File_read_at(file, 0_MPI_OFFSET_KIND, cells, 6, MPI_INTEGER, MPI_STATUS_IGNORE)
   if (size /= 24 .or. any(cells /= [0, -1, 0, -2, 0, -3])) stop 13
-  ! What a callback fails with comes back.
+  ! The error code of a callback is returned.
   call MPI_File_set_view(file, 0_MPI_OFFSET_KIND, MPI_INTEGER, MPI_INTEGER, "negated", MPI_INFO_NULL)
   values = 666
   call MPI_File_write_at(file, 0_MPI_OFFSET_KIND, values, 3, MPI_INTEGER, MPI_STATUS_IGNORE, e)

@@ -1,4 +1,4 @@
-! Addresses with a meaning of their own, keys, and arrays of handles: what bindings of different ABIs have in different forms.
+! Special addresses, keys, and arrays of handles, which differ between the ABIs.
 program sentinels
   implicit none
   include 'mpif.h'
@@ -26,7 +26,7 @@ program sentinels
   call MPI_Allreduce(MPI_IN_PLACE, one, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, e)
   if (one(1) /= n * (n + 1) / 2) stop 11
 
-  ! Arrays of more handles than stand on a stack; places count from one.
+  ! Arrays of more handles than are kept on the stack; indices count from one.
   do i = 1, many
     call MPI_Irecv(values(i), 1, MPI_INTEGER, MPI_ANY_SOURCE, i, MPI_COMM_WORLD, requests(i), e)
   end do
@@ -59,7 +59,7 @@ program sentinels
   if (values(1) /= 7 + n - 1) stop 31
   call MPI_Type_free(type, e)
 
-  ! Keys of attributes that are there from the beginning.
+  ! Predefined attributes.
   call MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, value, flag, e)
   if (.not. flag .or. value < 32767) stop 41
   call MPI_Attr_get(MPI_COMM_WORLD, MPI_TAG_UB, old, flag, e)
@@ -67,7 +67,7 @@ program sentinels
   call MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_WTIME_IS_GLOBAL, value, flag, e)
   if (.not. flag .or. value < 0 .or. value > 1) stop 43
 
-  ! Weights of edges that are not there, and of no edges.
+  ! MPI_UNWEIGHTED, and MPI_WEIGHTS_EMPTY.
   one = mod(r + n - 1, n)
   places(1) = mod(r + 1, n)
   call MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, one, MPI_UNWEIGHTED, 1, places, MPI_UNWEIGHTED, &

@@ -77,7 +77,7 @@ program spawn
   call MPI_Wait(request, status)
   call MPI_Get_count(status, MPI_INTEGER, x)
   if (x /= 3 .or. status%MPI_SOURCE /= 17 .or. freed /= 1) stop 14
-  ! What a datatype was made of.
+  ! The contents of a datatype.
   call MPI_Type_vector(2, 3, 4, MPI_INTEGER, kind_of)
   call MPI_Type_get_contents(kind_of, 3, 1, 1, ints, places, of)
   if (any(ints /= [2, 3, 4]) .or. of(1) /= MPI_INTEGER) stop 15

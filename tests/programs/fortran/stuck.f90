@@ -1,4 +1,4 @@
-! Both wait for each other.
+! Both ranks wait for each other.
 program stuck
   use mpi_f08
   implicit none

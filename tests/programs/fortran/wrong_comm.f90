@@ -1,4 +1,4 @@
-! Calls on MPI_COMM_NULL whose entry points look at the communicator before C does. The first argument says which; with a second
+! Calls on MPI_COMM_NULL whose entry points use the communicator before the C function does. The first argument says which; with a second
 ! one a handler counts the errors.
 module counted
   use mpi_f08

@@ -87,7 +87,7 @@ pub fn forms(row: &Function, groups: &Groups) -> Result<Vec<(String, Function)>>
         let mut function = row.clone();
         function.name = completion.name(stem);
         function.parameters.extend(completion.parameters());
-        // A call that only begins the operation has no short way.
+        // A call that only begins the operation has no short path.
         function.at_once &= completion == Completion::Blocking;
         function.form_of = Some(Collective {
             completion,

@@ -39,7 +39,7 @@ pub fn file(tables: &Tables) -> (String, String) {
         );
     }
     out.push_str(
-        "];\n\n/// Predefined datatypes: handle, bytes of data, and what the engine calls it.\n",
+        "];\n\n/// Predefined datatypes: handle, bytes of data, and its name in the engine.\n",
     );
     out.push_str("pub static DATATYPES: &[(usize, usize, Basic)] = &[\n");
     for (_, datatype) in &tables.datatypes {

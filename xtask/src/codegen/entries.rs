@@ -90,8 +90,8 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
     Ok(out)
 }
 
-/// The body of a function that tries a short way first, and the function by which the call goes on otherwise. That is a function of its own,
-/// so that the short way need not save registers that only the whole call uses.
+/// The body of a function that tries a short path first, and the function by which the call goes on otherwise. That is a function of its own,
+/// so that the short path need not save registers that only the full path uses.
 fn at_once_first(
     function: &Function,
     declarations: &[Declaration],
@@ -99,7 +99,7 @@ fn at_once_first(
     (name, whole): (&str, &str),
 ) -> (String, String) {
     let names: Vec<&str> = declarations.iter().map(|one| one.name.as_str()).collect();
-    // The short ways take counts of 64 bits.
+    // The short paths take counts of 64 bits.
     let arguments: Vec<String> = names
         .iter()
         .map(|&name| match name {
@@ -109,7 +109,7 @@ fn at_once_first(
         .collect();
     let attempt = |suffix: &str| {
         format!(
-            "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).\n\
+            "// SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).\n\
              if unsafe {{ crate::at_once::{}{suffix}({}) }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n",
             function.call(),
             arguments.join(", "),
@@ -120,14 +120,14 @@ fn at_once_first(
         false => String::new(),
     };
     let goes_on = format!(
-        "/// `{name}`, once the short way was not possible.\n\
-         #[inline(never)]\npub(super) unsafe extern \"C\" fn whole_{name}({}) -> c_int {{\n{long}{whole}}}\n\n",
+        "/// `{name}`, after the short path was not possible.\n\
+         #[inline(never)]\npub(super) unsafe extern \"C\" fn full_{name}({}) -> c_int {{\n{long}{whole}}}\n\n",
         parameters.join(", "),
     );
     let body = format!(
         "{}\
          // SAFETY: the same arguments.\n\
-         unsafe {{ whole_{name}({}) }}\n",
+         unsafe {{ full_{name}({}) }}\n",
         attempt(""),
         names.join(", "),
     );
@@ -146,7 +146,7 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
         out.push_str("state::check_running()?;\n");
     }
     out.push_str(
-        "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).\nunsafe {\n",
+        "// SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).\nunsafe {\n",
     );
     // The first check is that of the object: if it fails, there are no other ranks that could be informed.
     let object = function
@@ -182,7 +182,7 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
         let _ = writeln!(
             after,
             "// SAFETY: as above: if the call has succeeded, it has stored a handle there.\n\
-             unsafe {{ crate::handle::made::note(\"{name}\", code, {object}.cast()) }};"
+             unsafe {{ crate::handle::creation::note(\"{name}\", code, {object}.cast()) }};"
         );
     }
     let before = watched.before;

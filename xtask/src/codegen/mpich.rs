@@ -154,7 +154,7 @@ pub fn files(mpich: &Mpich, tables: &Tables) -> Result<Vec<(String, String)>> {
         let head = format!(
             "//! {NOTICE}\n//!\n//! Entry points of the group `{group}`.\n\n#![allow(unused_imports, unused_mut)]\n\n\
              use std::ffi::{{c_char, c_int, c_void}};\n\n\
-             use super::names::place;\nuse crate::array::{{self, length}};\nuse crate::handle::{{self, Handle}};\n\
+             use super::names::index;\nuse crate::array::{{self, length}};\nuse crate::handle::{{self, Handle}};\n\
              use crate::status::{{self, Classic, Standard}};\nuse crate::{{alias, error, number, standard}};\n\n"
         );
         files.push((format!("generated/{group}.rs"), head + &body));
@@ -170,16 +170,16 @@ fn names(tables: &Tables) -> String {
         names.extend(function.forms().map(|form| function.name_of(form)));
     }
     let mut out = format!(
-        "//! {NOTICE}\n//!\n//! Functions of the standard ABI, and where their addresses stand.\n\n\
+        "//! {NOTICE}\n//!\n//! Functions of the standard ABI, and the indices of their addresses.\n\n\
          use std::ffi::CStr;\n\n\
-         /// Their names. `PMPI_X`: what a tool has put in the place of `MPI_X` there is for programs of that ABI.\n\
+         /// Their names. `PMPI_X`: the function by which a tool has replaced `MPI_X` there is for programs of that ABI.\n\
          pub static NAMES: [&CStr; {}] = [\n",
         names.len()
     );
     for name in &names {
         let _ = writeln!(out, "c\"P{name}\",");
     }
-    out += "];\n\n/// Places of their addresses.\n#[allow(dead_code)]\npub mod place {\n";
+    out += "];\n\n/// Indices of their addresses.\n#[allow(dead_code)]\npub mod index {\n";
     for (place, name) in names.iter().enumerate() {
         let _ = writeln!(out, "pub const {}: usize = {place};", name.to_uppercase());
     }
@@ -241,8 +241,8 @@ fn entry(mpich: &Mpich, group: &str, function: &Function, form: Form) -> Result<
     let place = name.to_uppercase();
     Ok(format!(
         "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn P{name}({}) -> {returns} {{\n\
-         // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.\n\
-         unsafe {{\n{before}let call: unsafe extern \"C\" fn({}) -> {returns} = standard::function(place::{place});\n\
+         // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.\n\
+         unsafe {{\n{before}let call: unsafe extern \"C\" fn({}) -> {returns} = standard::function(index::{place});\n\
          {last}\n}}\n}}\nalias!({name} => P{name});\n\n",
         declared.join(", "),
         types.join(", "),

@@ -29,7 +29,7 @@ pub fn file(tables: &Tables, calls: &Calls) -> String {
                     let name = function.name_of(form);
                     let _ = writeln!(
                         continued,
-                        "(\"{name}\", Code(super::{group}::whole_{name} as *const ())),"
+                        "(\"{name}\", Code(super::{group}::full_{name} as *const ())),"
                     );
                     continuations += 1;
                 }
@@ -37,10 +37,10 @@ pub fn file(tables: &Tables, calls: &Calls) -> String {
         }
     }
     format!(
-        "//! {NOTICE}\n//!\n//! Calls that a profile is made of, and what their arguments are.\n\n\
-         use crate::profile::call::{{Call, Code, Kind, Place}};\n\n\
+        "//! {NOTICE}\n//!\n//! Calls that a profile records, and their relevant arguments.\n\n\
+         use crate::profile::call::{{ArgumentIndex, Call, CallKind, Code}};\n\n\
          /// All of them.\npub static CALLS: [Call; {count}] = [\n{rows}];\n\n\
-         /// The calls that try a short way first, and where they go on: in a stack that function stands in the place of the entry point.\n\
+         /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.\n\
          pub static CONTINUED: [(&str, Code); {continuations}] = [\n{continued}];\n"
     )
 }
@@ -128,12 +128,12 @@ fn row(group: &str, function: &Function, form: Form) -> String {
     let mut set = String::new();
     for (field, place) in fields.iter().zip(counts) {
         if let Some(place) = place {
-            let _ = write!(set, "{field}: Place::at({place}), ");
+            let _ = write!(set, "{field}: ArgumentIndex::at({place}), ");
         }
     }
     let long = form == Form::Large;
     format!(
-        "Call {{ {set} ..Call::new(\"{name}\", &super::{group}::{name}::TARGET, super::{group}::P{name} as *const (), {}, Kind::{}, {long}) }},",
+        "Call {{ {set} ..Call::new(\"{name}\", &super::{group}::{name}::TARGET, super::{group}::P{name} as *const (), {}, CallKind::{}, {long}) }},",
         declared.len(),
         kind(group, function),
     )

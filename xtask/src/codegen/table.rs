@@ -41,7 +41,7 @@ pub struct Function {
     pub returns: Option<String>,
     #[serde(default)]
     pub anytime: bool,
-    /// Whether there is a short way for calls that complete at once, which is tried first.
+    /// Whether there is a short path for calls that complete at once, which is tried first.
     #[serde(default)]
     pub at_once: bool,
     /// Whether there is another such way, which needs saved registers.

@@ -33,7 +33,7 @@ pub fn of(group: &str, function: &Function, name: &str) -> Watch {
     } else if uses != "&[]" {
         let _ = writeln!(
             watch.before,
-            "if check::is_full() {{\n// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).\n\
+            "if check::is_full() {{\n// SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).\n\
              unsafe {{ check::under_way::used(\"{name}\", {uses}) }};\n}}"
         );
     }
@@ -69,7 +69,7 @@ impl Watch {
             let _ = writeln!(
                 self.before,
                 "let watched = check::is_full().then(|| {{\n\
-                 // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).\n\
+                 // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).\n\
                  unsafe {{ check::under_way::Watched::before(\"{name}\", {request}, {count}) }}\n}});"
             );
             self.after

@@ -681,7 +681,7 @@ pub unsafe extern "C" fn mpi_type_create_struct_(
             int(count),
             array_of_blocklengths,
             array_of_displacements,
-            array_of_types_there.place(),
+            array_of_types_there.as_mut_ptr(),
             &mut newtype_there,
         );
         if code == 0 {
@@ -709,7 +709,7 @@ pub unsafe extern "C" fn mpi_type_create_struct_c_f08_(
             long(count),
             array_of_blocklengths,
             array_of_displacements,
-            array_of_types_there.place(),
+            array_of_types_there.as_mut_ptr(),
             &mut newtype_there,
         );
         if code == 0 {

@@ -164,7 +164,7 @@ pub unsafe extern "C" fn mpi_request_get_status_all_(
         let mut flag_there = logical::UNSET;
         let code = c::MPI_Request_get_status_all(
             int(count),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             &mut flag_there,
             sentinel::statuses(array_of_statuses),
         );
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn mpi_request_get_status_any_(
         let mut flag_there = logical::UNSET;
         let code = c::MPI_Request_get_status_any(
             int(count),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             &mut index_there,
             &mut flag_there,
             sentinel::status(status),
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn mpi_request_get_status_some_(
         let mut array_of_requests_there = array::handles(array_of_requests, length(incount));
         let code = c::MPI_Request_get_status_some(
             int(incount),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
             sentinel::statuses(array_of_statuses),
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn mpi_startall_(
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
         let mut array_of_requests_there = array::handles(array_of_requests, length(count));
-        let code = c::MPI_Startall(int(count), array_of_requests_there.place());
+        let code = c::MPI_Startall(int(count), array_of_requests_there.as_mut_ptr());
         array_of_requests_there.store(array_of_requests);
         finish(ierror, code);
     }
@@ -468,7 +468,7 @@ pub unsafe extern "C" fn mpi_testall_(
         let mut flag_there = logical::UNSET;
         let code = c::MPI_Testall(
             int(count),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             &mut flag_there,
             sentinel::statuses(array_of_statuses),
         );
@@ -495,7 +495,7 @@ pub unsafe extern "C" fn mpi_testany_(
         let mut flag_there = logical::UNSET;
         let code = c::MPI_Testany(
             int(count),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             &mut index_there,
             &mut flag_there,
             sentinel::status(status),
@@ -522,7 +522,7 @@ pub unsafe extern "C" fn mpi_testsome_(
         let mut array_of_requests_there = array::handles(array_of_requests, length(incount));
         let code = c::MPI_Testsome(
             int(incount),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
             sentinel::statuses(array_of_statuses),
@@ -558,7 +558,7 @@ pub unsafe extern "C" fn mpi_waitall_(
         let mut array_of_requests_there = array::handles(array_of_requests, length(count));
         let code = c::MPI_Waitall(
             int(count),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             sentinel::statuses(array_of_statuses),
         );
         array_of_requests_there.store(array_of_requests);
@@ -581,7 +581,7 @@ pub unsafe extern "C" fn mpi_waitany_(
         let mut index_there = array::UNSET;
         let code = c::MPI_Waitany(
             int(count),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             &mut index_there,
             sentinel::status(status),
         );
@@ -606,7 +606,7 @@ pub unsafe extern "C" fn mpi_waitsome_(
         let mut array_of_requests_there = array::handles(array_of_requests, length(incount));
         let code = c::MPI_Waitsome(
             int(incount),
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
             sentinel::statuses(array_of_statuses),

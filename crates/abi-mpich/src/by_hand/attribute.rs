@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use weft_atomic::{AtomicI32, Ordering};
 
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::handle::{Comm, Handle, Win};
 use crate::number::{
     self, STANDARD_HOST, STANDARD_IO, STANDARD_LASTUSEDCODE, STANDARD_WIN_CREATE_FLAVOR,
@@ -51,11 +51,11 @@ macro_rules! gets {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $get(object: c_int, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
             let keyval = number::keyval::decode(keyval);
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding; if the flag is set, the call has stored
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; if the flag is set, the call has stored
             // a pointer.
             unsafe {
                 let call: unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_int) -> c_int =
-                    standard::function(place::$name);
+                    standard::function(index::$name);
                 let code = call($kind::decode(object), keyval, value, flag);
                 if code == 0 && flag.read_unaligned() != 0 {
                     let at = value.cast::<*mut c_void>();

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::array::{self, length};
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::handle::{self, Comm, Handle, Info};
 use crate::{alias, error, number, standard};
 
@@ -25,7 +25,7 @@ impl Codes {
         }
     }
 
-    fn place(&mut self) -> *mut c_int {
+    fn as_mut_ptr(&mut self) -> *mut c_int {
         if self.codes.is_empty() {
             self.at
         } else {
@@ -55,7 +55,7 @@ fn is_root(comm: usize, root: c_int) -> bool {
     // SAFETY: the types are those of the standard ABI; the call itself reports a wrong communicator.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::own_question(place::MPI_COMM_RANK);
+            standard::internal_function(index::MPI_COMM_RANK);
         call(comm, &raw mut rank) == 0 && rank == root
     }
 }
@@ -89,9 +89,9 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
     };
     let mut codes = Codes::new(errcodes, count);
     let mut made = 0;
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
     unsafe {
-        let call: Call = standard::function(place::MPI_COMM_SPAWN);
+        let call: Call = standard::function(index::MPI_COMM_SPAWN);
         let code = call(
             command,
             argv,
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
             Info::decode(info),
             number::rank::decode(root),
             comm,
-            handle::place(intercomm, &mut made),
-            codes.place(),
+            handle::out_pointer(intercomm, &mut made),
+            codes.as_mut_ptr(),
         );
         if code == 0 {
             handle::store::<Comm>(intercomm, made);
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
         0
     };
     let mut made = 0;
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the arrays have their lengths at the root.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the arrays have their lengths at the root.
     unsafe {
         let numbers = if maxprocs.is_null() { 0 } else { commands_here };
         let processes = (0..numbers)
@@ -154,17 +154,17 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
             infos
         };
         let mut infos = array::handles::<Info>(infos, commands_here);
-        let call: Call = standard::function(place::MPI_COMM_SPAWN_MULTIPLE);
+        let call: Call = standard::function(index::MPI_COMM_SPAWN_MULTIPLE);
         let code = call(
             count,
             commands,
             argv,
             maxprocs,
-            infos.place(),
+            infos.as_mut_ptr(),
             number::rank::decode(root),
             comm,
-            handle::place(intercomm, &mut made),
-            codes.place(),
+            handle::out_pointer(intercomm, &mut made),
+            codes.as_mut_ptr(),
         );
         if code == 0 {
             handle::store::<Comm>(intercomm, made);

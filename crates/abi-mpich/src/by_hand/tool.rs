@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::array::{self, length};
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::handle::{self, Comm, Datatype, Handle, Info};
 use crate::number::{self, STANDARD_T_BIND_MPI_COMM};
 use crate::{alias, error, standard};
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
         *mut c_int,
     ) -> c_int;
     let mut made = 0;
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
     unsafe {
         let room = if elements.is_null() {
             0
@@ -47,17 +47,17 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
             length(elements.read_unaligned())
         };
         let mut found = array::handles::<Datatype>(datatypes, room);
-        let call: Call = standard::function(place::MPI_T_EVENT_GET_INFO);
+        let call: Call = standard::function(index::MPI_T_EVENT_GET_INFO);
         let code = call(
             index,
             name,
             name_length,
             verbosity,
-            found.place(),
+            found.as_mut_ptr(),
             displacements,
             elements,
             enumeration,
-            handle::place(info, &mut made),
+            handle::out_pointer(info, &mut made),
             description,
             description_length,
             bind,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     handle: *mut usize,
     count: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding: where the variable expects a communicator,
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding: where the variable expects a communicator,
     // `object` is the address of a handle.
     unsafe {
         let mut comm = match object.is_null() || !bound_to_comm(index) {
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
         };
         let object = comm.as_mut().map_or(object, |comm| (&raw mut *comm).cast());
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void, *mut usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_PVAR_HANDLE_ALLOC);
+            standard::function(index::MPI_T_PVAR_HANDLE_ALLOC);
         error::encode(call(session, index, object, handle, count))
     }
 }
@@ -124,7 +124,7 @@ fn bound_to_comm(index: c_int) -> bool {
     let [mut datatype, mut enumeration] = [0; 2];
     // SAFETY: all are addresses of variables; no text is asked for.
     unsafe {
-        let call: Call = standard::function(place::MPI_T_PVAR_GET_INFO);
+        let call: Call = standard::function(index::MPI_T_PVAR_GET_INFO);
         call(
             index,
             std::ptr::null_mut(),

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::handle::{Comm, Datatype, Handle, Win};
 use crate::{alias, error, number, standard};
 
@@ -105,7 +105,7 @@ unsafe fn create<H: Handle>(
         extra_state,
     });
     let record = Box::into_raw(record);
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the record stays.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the record stays.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_int, *mut Record) -> c_int =
             standard::function(place);
@@ -127,7 +127,7 @@ macro_rules! keys {
             extra_state: *mut c_void,
         ) -> c_int {
             // SAFETY: the same arguments.
-            unsafe { create::<$kind>(place::$name, copy_function, delete_function, keyval, extra_state) }
+            unsafe { create::<$kind>(index::$name, copy_function, delete_function, keyval, extra_state) }
         }
         alias!($direct => $create);
     )*};

@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 
 use super::stub::{Stubs, stubs};
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
 use crate::handle::{self, Comm, Errhandler, File, Handle, Session, Win};
 use crate::{alias, error, standard};
@@ -39,10 +39,10 @@ macro_rules! handlers {
                 },
             };
             let mut made = 0;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
             unsafe {
-                let call: unsafe extern "C" fn(usize, *mut usize) -> c_int = standard::function(place::$name);
-                let code = call(stub, handle::place(errhandler, &mut made));
+                let call: unsafe extern "C" fn(usize, *mut usize) -> c_int = standard::function(index::$name);
+                let code = call(stub, handle::out_pointer(errhandler, &mut made));
                 if code == 0 {
                     handle::store::<Errhandler>(errhandler, made);
                 }

@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::stub::{Stubs, stubs};
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
 use crate::handle::{self, Datatype, Handle, Op};
 use crate::{alias, error, standard};
@@ -44,10 +44,10 @@ macro_rules! operations {
                 },
             };
             let mut made = 0;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
             unsafe {
-                let call: unsafe extern "C" fn(usize, c_int, *mut usize) -> c_int = standard::function(place::$name);
-                let code = call(stub, commute, handle::place(op, &mut made));
+                let call: unsafe extern "C" fn(usize, c_int, *mut usize) -> c_int = standard::function(index::$name);
+                let code = call(stub, commute, handle::out_pointer(op, &mut made));
                 if code == 0 {
                     handle::store::<Op>(op, made);
                 }

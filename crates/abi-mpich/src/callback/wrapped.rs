@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use weft_atomic::{AtomicUsize, Ordering};
 
-use crate::generated::names::place;
+use crate::generated::names::index;
 use crate::handle::{self, Datatype, Handle, Request};
 use crate::status::{Classic, Standard};
 use crate::{alias, error, number, standard};
@@ -65,10 +65,10 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
         unsafe extern "C" fn(usize, usize, usize, *mut GeneralRequest, *mut usize) -> c_int;
     let mut made = 0;
     let functions = (query_function, free_function, cancel_function);
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
     unsafe {
-        let call: Start = standard::function(place::MPI_GREQUEST_START);
-        let at = handle::place(request, &mut made);
+        let call: Start = standard::function(index::MPI_GREQUEST_START);
+        let at = handle::out_pointer(request, &mut made);
         let (Some(query_function), Some(free_function), Some(cancel_function)) = functions else {
             // The call reports which one is missing.
             let address = |there: bool| {
@@ -147,10 +147,10 @@ macro_rules! representations {
             let record = Representation { read, write, extent: extent_function, extra_state };
             let record = Box::into_raw(Box::new(record));
             let address = |of: usize, wrapper: *const ()| if of == 0 { 0 } else { wrapper as usize };
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
             unsafe {
                 let call: unsafe extern "C" fn(*const c_char, usize, usize, usize, *mut Representation) -> c_int =
-                    standard::function(place::$name);
+                    standard::function(index::$name);
                 let code = call(
                     name,
                     address(read, $read as *const ()),
@@ -251,9 +251,9 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
             event as *const () as usize,
         ),
     };
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
     unsafe {
-        let call: Register = standard::function(place::MPI_T_EVENT_REGISTER_CALLBACK);
+        let call: Register = standard::function(index::MPI_T_EVENT_REGISTER_CALLBACK);
         let safety = number::callback_safety::decode(safety);
         error::encode(call(
             registration,
@@ -279,10 +279,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
             freed as *const () as usize,
         ),
     };
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut Listener, usize) -> c_int =
-            standard::function(place::MPI_T_EVENT_HANDLE_FREE);
+            standard::function(index::MPI_T_EVENT_HANDLE_FREE);
         error::encode(call(registration, listener, wrapper))
     }
 }
@@ -332,10 +332,10 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
             dropped as *const () as usize
         }
     };
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_T_EVENT_SET_DROPPED_HANDLER);
+            standard::function(index::MPI_T_EVENT_SET_DROPPED_HANDLER);
         error::encode(call(registration, wrapper))
     }
 }

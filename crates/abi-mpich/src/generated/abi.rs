@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -19,10 +19,10 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
     logical_false: *mut c_void,
     is_set: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void, *mut c_int) -> c_int =
-            standard::function(place::MPI_ABI_GET_FORTRAN_BOOLEANS);
+            standard::function(index::MPI_ABI_GET_FORTRAN_BOOLEANS);
         error::encode(call(logical_size, logical_true, logical_false, is_set))
     }
 }
@@ -30,12 +30,12 @@ alias!(MPI_Abi_get_fortran_booleans => PMPI_Abi_get_fortran_booleans);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_ABI_GET_FORTRAN_INFO);
-        let code = call(handle::place(info, &mut info_made));
+            standard::function(index::MPI_ABI_GET_FORTRAN_INFO);
+        let code = call(handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }
@@ -46,12 +46,12 @@ alias!(MPI_Abi_get_fortran_info => PMPI_Abi_get_fortran_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_ABI_GET_INFO);
-        let code = call(handle::place(info, &mut info_made));
+            standard::function(index::MPI_ABI_GET_INFO);
+        let code = call(handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }
@@ -66,10 +66,10 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
     logical_true: *mut c_void,
     logical_false: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> c_int =
-            standard::function(place::MPI_ABI_SET_FORTRAN_BOOLEANS);
+            standard::function(index::MPI_ABI_SET_FORTRAN_BOOLEANS);
         error::encode(call(logical_size, logical_true, logical_false))
     }
 }
@@ -77,10 +77,10 @@ alias!(MPI_Abi_set_fortran_booleans => PMPI_Abi_set_fortran_booleans);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_ABI_SET_FORTRAN_INFO);
+            standard::function(index::MPI_ABI_SET_FORTRAN_INFO);
         error::encode(call(handle::Info::decode(info)))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_delete(comm: c_int, keyval: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_ATTR_DELETE);
+            standard::function(index::MPI_ATTR_DELETE);
         error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(keyval),
@@ -32,10 +32,10 @@ pub unsafe extern "C" fn PMPI_Attr_put(
     keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
-            standard::function(place::MPI_ATTR_PUT);
+            standard::function(index::MPI_ATTR_PUT);
         error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(keyval),
@@ -47,10 +47,10 @@ alias!(MPI_Attr_put => PMPI_Attr_put);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: c_int, comm_keyval: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_COMM_DELETE_ATTR);
+            standard::function(index::MPI_COMM_DELETE_ATTR);
         error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(comm_keyval),
@@ -61,13 +61,13 @@ alias!(MPI_Comm_delete_attr => PMPI_Comm_delete_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         if !comm_keyval.is_null() {
             comm_keyval.write_unaligned(number::keyval::decode(comm_keyval.read_unaligned()));
         }
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_FREE_KEYVAL);
+            standard::function(index::MPI_COMM_FREE_KEYVAL);
         let code = call(comm_keyval);
         array::encode_numbers(0, comm_keyval, 1, number::keyval::encode);
         error::encode(code)
@@ -81,10 +81,10 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
-            standard::function(place::MPI_COMM_SET_ATTR);
+            standard::function(index::MPI_COMM_SET_ATTR);
         error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(comm_keyval),
@@ -96,13 +96,13 @@ alias!(MPI_Comm_set_attr => PMPI_Comm_set_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         if !keyval.is_null() {
             keyval.write_unaligned(number::keyval::decode(keyval.read_unaligned()));
         }
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_KEYVAL_FREE);
+            standard::function(index::MPI_KEYVAL_FREE);
         let code = call(keyval);
         array::encode_numbers(0, keyval, 1, number::keyval::encode);
         error::encode(code)
@@ -112,10 +112,10 @@ alias!(MPI_Keyval_free => PMPI_Keyval_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: c_int, type_keyval: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_TYPE_DELETE_ATTR);
+            standard::function(index::MPI_TYPE_DELETE_ATTR);
         error::encode(call(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
@@ -126,13 +126,13 @@ alias!(MPI_Type_delete_attr => PMPI_Type_delete_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         if !type_keyval.is_null() {
             type_keyval.write_unaligned(number::keyval::decode(type_keyval.read_unaligned()));
         }
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_TYPE_FREE_KEYVAL);
+            standard::function(index::MPI_TYPE_FREE_KEYVAL);
         let code = call(type_keyval);
         array::encode_numbers(0, type_keyval, 1, number::keyval::encode);
         error::encode(code)
@@ -147,10 +147,10 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_int) -> c_int =
-            standard::function(place::MPI_TYPE_GET_ATTR);
+            standard::function(index::MPI_TYPE_GET_ATTR);
         error::encode(call(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
@@ -167,10 +167,10 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
-            standard::function(place::MPI_TYPE_SET_ATTR);
+            standard::function(index::MPI_TYPE_SET_ATTR);
         error::encode(call(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
@@ -182,10 +182,10 @@ alias!(MPI_Type_set_attr => PMPI_Type_set_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_delete_attr(win: c_int, win_keyval: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_WIN_DELETE_ATTR);
+            standard::function(index::MPI_WIN_DELETE_ATTR);
         error::encode(call(
             handle::Win::decode(win),
             number::keyval::decode(win_keyval),
@@ -196,13 +196,13 @@ alias!(MPI_Win_delete_attr => PMPI_Win_delete_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         if !win_keyval.is_null() {
             win_keyval.write_unaligned(number::keyval::decode(win_keyval.read_unaligned()));
         }
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_WIN_FREE_KEYVAL);
+            standard::function(index::MPI_WIN_FREE_KEYVAL);
         let code = call(win_keyval);
         array::encode_numbers(0, win_keyval, 1, number::keyval::encode);
         error::encode(code)
@@ -216,10 +216,10 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
-            standard::function(place::MPI_WIN_SET_ATTR);
+            standard::function(index::MPI_WIN_SET_ATTR);
         error::encode(call(
             handle::Win::decode(win),
             number::keyval::decode(win_keyval),

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int) -> c_int =
-            standard::function(place::MPI_BUFFER_ATTACH);
+            standard::function(index::MPI_BUFFER_ATTACH);
         error::encode(call(number::address::decode(buffer), size))
     }
 }
@@ -25,10 +25,10 @@ alias!(MPI_Buffer_attach => PMPI_Buffer_attach);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64) -> c_int =
-            standard::function(place::MPI_BUFFER_ATTACH_C);
+            standard::function(index::MPI_BUFFER_ATTACH_C);
         error::encode(call(number::address::decode(buffer), size))
     }
 }
@@ -36,10 +36,10 @@ alias!(MPI_Buffer_attach_c => PMPI_Buffer_attach_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int =
-            standard::function(place::MPI_BUFFER_DETACH);
+            standard::function(index::MPI_BUFFER_DETACH);
         let code = call(buffer_addr, size);
         if code == 0 {
             number::address::encode_at(buffer_addr);
@@ -51,10 +51,10 @@ alias!(MPI_Buffer_detach => PMPI_Buffer_detach);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut i64) -> c_int =
-            standard::function(place::MPI_BUFFER_DETACH_C);
+            standard::function(index::MPI_BUFFER_DETACH_C);
         let code = call(buffer_addr, size);
         if code == 0 {
             number::address::encode_at(buffer_addr);
@@ -66,9 +66,9 @@ alias!(MPI_Buffer_detach_c => PMPI_Buffer_detach_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_BUFFER_FLUSH);
+        let call: unsafe extern "C" fn() -> c_int = standard::function(index::MPI_BUFFER_FLUSH);
         error::encode(call())
     }
 }
@@ -76,12 +76,12 @@ alias!(MPI_Buffer_flush => PMPI_Buffer_flush);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_BUFFER_IFLUSH);
-        let code = call(handle::place(request, &mut request_made));
+            standard::function(index::MPI_BUFFER_IFLUSH);
+        let code = call(handle::out_pointer(request, &mut request_made));
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
         }
@@ -96,10 +96,10 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int) -> c_int =
-            standard::function(place::MPI_COMM_ATTACH_BUFFER);
+            standard::function(index::MPI_COMM_ATTACH_BUFFER);
         error::encode(call(
             handle::Comm::decode(comm),
             number::address::decode(buffer),
@@ -115,10 +115,10 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
     buffer: *mut c_void,
     size: i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64) -> c_int =
-            standard::function(place::MPI_COMM_ATTACH_BUFFER_C);
+            standard::function(index::MPI_COMM_ATTACH_BUFFER_C);
         error::encode(call(
             handle::Comm::decode(comm),
             number::address::decode(buffer),
@@ -134,10 +134,10 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_DETACH_BUFFER);
+            standard::function(index::MPI_COMM_DETACH_BUFFER);
         let code = call(handle::Comm::decode(comm), buffer_addr, size);
         if code == 0 {
             number::address::encode_at(buffer_addr);
@@ -153,10 +153,10 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut i64) -> c_int =
-            standard::function(place::MPI_COMM_DETACH_BUFFER_C);
+            standard::function(index::MPI_COMM_DETACH_BUFFER_C);
         let code = call(handle::Comm::decode(comm), buffer_addr, size);
         if code == 0 {
             number::address::encode_at(buffer_addr);
@@ -168,10 +168,10 @@ alias!(MPI_Comm_detach_buffer_c => PMPI_Comm_detach_buffer_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_COMM_FLUSH_BUFFER);
+            standard::function(index::MPI_COMM_FLUSH_BUFFER);
         error::encode(call(handle::Comm::decode(comm)))
     }
 }
@@ -179,14 +179,14 @@ alias!(MPI_Comm_flush_buffer => PMPI_Comm_flush_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c_int, request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_IFLUSH_BUFFER);
+            standard::function(index::MPI_COMM_IFLUSH_BUFFER);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -202,10 +202,10 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int) -> c_int =
-            standard::function(place::MPI_SESSION_ATTACH_BUFFER);
+            standard::function(index::MPI_SESSION_ATTACH_BUFFER);
         error::encode(call(
             handle::Session::decode(session),
             number::address::decode(buffer),
@@ -221,10 +221,10 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
     buffer: *mut c_void,
     size: i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64) -> c_int =
-            standard::function(place::MPI_SESSION_ATTACH_BUFFER_C);
+            standard::function(index::MPI_SESSION_ATTACH_BUFFER_C);
         error::encode(call(
             handle::Session::decode(session),
             number::address::decode(buffer),
@@ -240,10 +240,10 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut c_int) -> c_int =
-            standard::function(place::MPI_SESSION_DETACH_BUFFER);
+            standard::function(index::MPI_SESSION_DETACH_BUFFER);
         let code = call(handle::Session::decode(session), buffer_addr, size);
         if code == 0 {
             number::address::encode_at(buffer_addr);
@@ -259,10 +259,10 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut i64) -> c_int =
-            standard::function(place::MPI_SESSION_DETACH_BUFFER_C);
+            standard::function(index::MPI_SESSION_DETACH_BUFFER_C);
         let code = call(handle::Session::decode(session), buffer_addr, size);
         if code == 0 {
             number::address::encode_at(buffer_addr);
@@ -274,10 +274,10 @@ alias!(MPI_Session_detach_buffer_c => PMPI_Session_detach_buffer_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_SESSION_FLUSH_BUFFER);
+            standard::function(index::MPI_SESSION_FLUSH_BUFFER);
         error::encode(call(handle::Session::decode(session)))
     }
 }
@@ -285,14 +285,14 @@ alias!(MPI_Session_flush_buffer => PMPI_Session_flush_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_iflush_buffer(session: c_int, request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_SESSION_IFLUSH_BUFFER);
+            standard::function(index::MPI_SESSION_IFLUSH_BUFFER);
         let code = call(
             handle::Session::decode(session),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
             c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHER);
+        ) -> c_int = standard::function(index::MPI_ALLGATHER);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
             i64,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHER_C);
+        ) -> c_int = standard::function(index::MPI_ALLGATHER_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
             *mut c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHERV);
+        ) -> c_int = standard::function(index::MPI_ALLGATHERV);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             *const isize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHERV_C);
+        ) -> c_int = standard::function(index::MPI_ALLGATHERV_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLREDUCE);
+        ) -> c_int = standard::function(index::MPI_ALLREDUCE);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLREDUCE_C);
+        ) -> c_int = standard::function(index::MPI_ALLREDUCE_C);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
             c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALL);
+        ) -> c_int = standard::function(index::MPI_ALLTOALL);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
             i64,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALL_C);
+        ) -> c_int = standard::function(index::MPI_ALLTOALL_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
             *mut c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLV);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLV);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             *const isize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLV_C);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLV_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -376,7 +376,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
     recvtypes: *const c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -399,16 +399,16 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             *mut c_int,
             *mut usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLW);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLW);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls.cast_mut(),
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }
@@ -427,7 +427,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
     recvtypes: *const c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -450,16 +450,16 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             *const isize,
             *mut usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLW_C);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLW_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }
@@ -468,9 +468,9 @@ alias!(MPI_Alltoallw_c => PMPI_Alltoallw_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier(comm: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_BARRIER);
+        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_BARRIER);
         error::encode(call(handle::Comm::decode(comm)))
     }
 }
@@ -484,10 +484,10 @@ pub unsafe extern "C" fn PMPI_Bcast(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, usize) -> c_int =
-            standard::function(place::MPI_BCAST);
+            standard::function(index::MPI_BCAST);
         error::encode(call(
             number::address::decode(buffer),
             count,
@@ -507,10 +507,10 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, usize) -> c_int =
-            standard::function(place::MPI_BCAST_C);
+            standard::function(index::MPI_BCAST_C);
         error::encode(call(
             number::address::decode(buffer),
             count,
@@ -531,7 +531,7 @@ pub unsafe extern "C" fn PMPI_Exscan(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -540,7 +540,7 @@ pub unsafe extern "C" fn PMPI_Exscan(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_EXSCAN);
+        ) -> c_int = standard::function(index::MPI_EXSCAN);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -562,7 +562,7 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -571,7 +571,7 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_EXSCAN_C);
+        ) -> c_int = standard::function(index::MPI_EXSCAN_C);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -595,7 +595,7 @@ pub unsafe extern "C" fn PMPI_Gather(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -606,7 +606,7 @@ pub unsafe extern "C" fn PMPI_Gather(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_GATHER);
+        ) -> c_int = standard::function(index::MPI_GATHER);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -632,7 +632,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -643,7 +643,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_GATHER_C);
+        ) -> c_int = standard::function(index::MPI_GATHER_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -670,7 +670,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -682,7 +682,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_GATHERV);
+        ) -> c_int = standard::function(index::MPI_GATHERV);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -710,7 +710,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -722,7 +722,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_GATHERV_C);
+        ) -> c_int = standard::function(index::MPI_GATHERV_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -748,7 +748,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -758,7 +758,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE);
+        ) -> c_int = standard::function(index::MPI_REDUCE);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -782,7 +782,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -792,7 +792,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_C);
+        ) -> c_int = standard::function(index::MPI_REDUCE_C);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -815,7 +815,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -824,7 +824,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -846,7 +846,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -855,7 +855,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_C);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER_C);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -877,7 +877,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -886,7 +886,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER_BLOCK);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -908,7 +908,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -917,7 +917,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK_C);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER_BLOCK_C);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -939,7 +939,7 @@ pub unsafe extern "C" fn PMPI_Scan(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -948,7 +948,7 @@ pub unsafe extern "C" fn PMPI_Scan(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_SCAN);
+        ) -> c_int = standard::function(index::MPI_SCAN);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -970,7 +970,7 @@ pub unsafe extern "C" fn PMPI_Scan_c(
     op: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -979,7 +979,7 @@ pub unsafe extern "C" fn PMPI_Scan_c(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_SCAN_C);
+        ) -> c_int = standard::function(index::MPI_SCAN_C);
         error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1003,7 +1003,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -1014,7 +1014,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_SCATTER);
+        ) -> c_int = standard::function(index::MPI_SCATTER);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -1040,7 +1040,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -1051,7 +1051,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_SCATTER_C);
+        ) -> c_int = standard::function(index::MPI_SCATTER_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -1078,7 +1078,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -1090,7 +1090,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_SCATTERV);
+        ) -> c_int = standard::function(index::MPI_SCATTERV);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -1118,7 +1118,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
     root: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -1130,7 +1130,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             usize,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_SCATTERV_C);
+        ) -> c_int = standard::function(index::MPI_SCATTERV_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLGATHER);
+        ) -> c_int = standard::function(index::MPI_IALLGATHER);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLGATHER_C);
+        ) -> c_int = standard::function(index::MPI_IALLGATHER_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLGATHERV);
+        ) -> c_int = standard::function(index::MPI_IALLGATHERV);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
             displs.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLGATHERV_C);
+        ) -> c_int = standard::function(index::MPI_IALLGATHERV_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
             displs,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLREDUCE);
+        ) -> c_int = standard::function(index::MPI_IALLREDUCE);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLREDUCE_C);
+        ) -> c_int = standard::function(index::MPI_IALLREDUCE_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLTOALL);
+        ) -> c_int = standard::function(index::MPI_IALLTOALL);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLTOALL_C);
+        ) -> c_int = standard::function(index::MPI_IALLTOALL_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -338,7 +338,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -361,7 +361,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -375,7 +375,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLTOALLV);
+        ) -> c_int = standard::function(index::MPI_IALLTOALLV);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -386,7 +386,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
             rdispls.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -423,7 +423,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLTOALLV_C);
+        ) -> c_int = standard::function(index::MPI_IALLTOALLV_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -434,7 +434,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
             rdispls,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -457,7 +457,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -482,18 +482,18 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
             *mut usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLTOALLW);
+        ) -> c_int = standard::function(index::MPI_IALLTOALLW);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls.cast_mut(),
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -516,7 +516,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -541,18 +541,18 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
             *mut usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IALLTOALLW_C);
+        ) -> c_int = standard::function(index::MPI_IALLTOALLW_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -564,14 +564,14 @@ alias!(MPI_Ialltoallw_c => PMPI_Ialltoallw_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Ibarrier(comm: c_int, request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_IBARRIER);
+            standard::function(index::MPI_IBARRIER);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -590,7 +590,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -600,14 +600,14 @@ pub unsafe extern "C" fn PMPI_Ibcast(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IBCAST);
+        ) -> c_int = standard::function(index::MPI_IBCAST);
         let code = call(
             number::address::decode(buffer),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -626,18 +626,18 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_IBCAST_C);
+            standard::function(index::MPI_IBCAST_C);
         let code = call(
             number::address::decode(buffer),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -657,7 +657,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -668,7 +668,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IEXSCAN);
+        ) -> c_int = standard::function(index::MPI_IEXSCAN);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -676,7 +676,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -707,7 +707,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IEXSCAN_C);
+        ) -> c_int = standard::function(index::MPI_IEXSCAN_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -715,7 +715,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -737,7 +737,7 @@ pub unsafe extern "C" fn PMPI_Igather(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -750,7 +750,7 @@ pub unsafe extern "C" fn PMPI_Igather(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IGATHER);
+        ) -> c_int = standard::function(index::MPI_IGATHER);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -760,7 +760,7 @@ pub unsafe extern "C" fn PMPI_Igather(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -782,7 +782,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -795,7 +795,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IGATHER_C);
+        ) -> c_int = standard::function(index::MPI_IGATHER_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -805,7 +805,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -828,7 +828,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -842,7 +842,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IGATHERV);
+        ) -> c_int = standard::function(index::MPI_IGATHERV);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -853,7 +853,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -876,7 +876,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -890,7 +890,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IGATHERV_C);
+        ) -> c_int = standard::function(index::MPI_IGATHERV_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -901,7 +901,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -922,7 +922,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -934,7 +934,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IREDUCE);
+        ) -> c_int = standard::function(index::MPI_IREDUCE);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -943,7 +943,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
             handle::Op::decode(op),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -964,7 +964,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -976,7 +976,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IREDUCE_C);
+        ) -> c_int = standard::function(index::MPI_IREDUCE_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -985,7 +985,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
             handle::Op::decode(op),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1005,7 +1005,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1016,7 +1016,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IREDUCE_SCATTER);
+        ) -> c_int = standard::function(index::MPI_IREDUCE_SCATTER);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1024,7 +1024,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1044,7 +1044,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1055,7 +1055,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IREDUCE_SCATTER_C);
+        ) -> c_int = standard::function(index::MPI_IREDUCE_SCATTER_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1063,7 +1063,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1083,7 +1083,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1094,7 +1094,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IREDUCE_SCATTER_BLOCK);
+        ) -> c_int = standard::function(index::MPI_IREDUCE_SCATTER_BLOCK);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1102,7 +1102,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1122,7 +1122,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1133,7 +1133,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IREDUCE_SCATTER_BLOCK_C);
+        ) -> c_int = standard::function(index::MPI_IREDUCE_SCATTER_BLOCK_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1141,7 +1141,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1161,7 +1161,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1172,7 +1172,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISCAN);
+        ) -> c_int = standard::function(index::MPI_ISCAN);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1180,7 +1180,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1200,7 +1200,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1211,7 +1211,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISCAN_C);
+        ) -> c_int = standard::function(index::MPI_ISCAN_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1219,7 +1219,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1241,7 +1241,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1254,7 +1254,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISCATTER);
+        ) -> c_int = standard::function(index::MPI_ISCATTER);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -1264,7 +1264,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1286,7 +1286,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1299,7 +1299,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISCATTER_C);
+        ) -> c_int = standard::function(index::MPI_ISCATTER_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -1309,7 +1309,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1332,7 +1332,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1346,7 +1346,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISCATTERV);
+        ) -> c_int = standard::function(index::MPI_ISCATTERV);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -1357,7 +1357,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1380,7 +1380,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1394,7 +1394,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISCATTERV_C);
+        ) -> c_int = standard::function(index::MPI_ISCATTERV_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -1405,7 +1405,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHER_INIT);
+        ) -> c_int = standard::function(index::MPI_ALLGATHER_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHER_INIT_C);
+        ) -> c_int = standard::function(index::MPI_ALLGATHER_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHERV_INIT);
+        ) -> c_int = standard::function(index::MPI_ALLGATHERV_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLGATHERV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_ALLGATHERV_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLREDUCE_INIT);
+        ) -> c_int = standard::function(index::MPI_ALLREDUCE_INIT);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLREDUCE_INIT_C);
+        ) -> c_int = standard::function(index::MPI_ALLREDUCE_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALL_INIT);
+        ) -> c_int = standard::function(index::MPI_ALLTOALL_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -339,7 +339,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALL_INIT_C);
+        ) -> c_int = standard::function(index::MPI_ALLTOALL_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -386,7 +386,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLV_INIT);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLV_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -413,7 +413,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -437,7 +437,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -452,7 +452,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLV_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -464,7 +464,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -514,19 +514,19 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLW_INIT);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLW_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls.cast_mut(),
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -550,7 +550,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -576,19 +576,19 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ALLTOALLW_INIT_C);
+        ) -> c_int = standard::function(index::MPI_ALLTOALLW_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -600,15 +600,15 @@ alias!(MPI_Alltoallw_init_c => PMPI_Alltoallw_init_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier_init(comm: c_int, info: c_int, request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_BARRIER_INIT);
+            standard::function(index::MPI_BARRIER_INIT);
         let code = call(
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -628,7 +628,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -639,7 +639,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_BCAST_INIT);
+        ) -> c_int = standard::function(index::MPI_BCAST_INIT);
         let code = call(
             number::address::decode(buffer),
             count,
@@ -647,7 +647,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -667,7 +667,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -678,7 +678,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_BCAST_INIT_C);
+        ) -> c_int = standard::function(index::MPI_BCAST_INIT_C);
         let code = call(
             number::address::decode(buffer),
             count,
@@ -686,7 +686,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -707,7 +707,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -719,7 +719,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_EXSCAN_INIT);
+        ) -> c_int = standard::function(index::MPI_EXSCAN_INIT);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -728,7 +728,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -749,7 +749,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -761,7 +761,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_EXSCAN_INIT_C);
+        ) -> c_int = standard::function(index::MPI_EXSCAN_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -770,7 +770,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -793,7 +793,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -807,7 +807,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_GATHER_INIT);
+        ) -> c_int = standard::function(index::MPI_GATHER_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -818,7 +818,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -841,7 +841,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -855,7 +855,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_GATHER_INIT_C);
+        ) -> c_int = standard::function(index::MPI_GATHER_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -866,7 +866,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -890,7 +890,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -905,7 +905,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_GATHERV_INIT);
+        ) -> c_int = standard::function(index::MPI_GATHERV_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -917,7 +917,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -941,7 +941,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -956,7 +956,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_GATHERV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_GATHERV_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -968,7 +968,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -990,7 +990,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1003,7 +1003,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_INIT);
+        ) -> c_int = standard::function(index::MPI_REDUCE_INIT);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1013,7 +1013,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1035,7 +1035,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1048,7 +1048,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_INIT_C);
+        ) -> c_int = standard::function(index::MPI_REDUCE_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1058,7 +1058,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1079,7 +1079,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1091,7 +1091,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK_INIT);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER_BLOCK_INIT);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1100,7 +1100,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1121,7 +1121,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1133,7 +1133,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK_INIT_C);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER_BLOCK_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1142,7 +1142,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1163,7 +1163,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1175,7 +1175,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_INIT);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER_INIT);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1184,7 +1184,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1205,7 +1205,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1217,7 +1217,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_INIT_C);
+        ) -> c_int = standard::function(index::MPI_REDUCE_SCATTER_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1226,7 +1226,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1247,7 +1247,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1259,7 +1259,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SCAN_INIT);
+        ) -> c_int = standard::function(index::MPI_SCAN_INIT);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1268,7 +1268,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1289,7 +1289,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1301,7 +1301,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SCAN_INIT_C);
+        ) -> c_int = standard::function(index::MPI_SCAN_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
@@ -1310,7 +1310,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             handle::Op::decode(op),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1333,7 +1333,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1347,7 +1347,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SCATTER_INIT);
+        ) -> c_int = standard::function(index::MPI_SCATTER_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -1358,7 +1358,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1381,7 +1381,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1395,7 +1395,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SCATTER_INIT_C);
+        ) -> c_int = standard::function(index::MPI_SCATTER_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -1406,7 +1406,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1430,7 +1430,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1445,7 +1445,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SCATTERV_INIT);
+        ) -> c_int = standard::function(index::MPI_SCATTERV_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -1457,7 +1457,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1481,7 +1481,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1496,7 +1496,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SCATTERV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_SCATTERV_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -1508,7 +1508,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             number::rank::decode(root),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -18,10 +18,10 @@ pub unsafe extern "C" fn PMPI_Comm_compare(
     comm2: c_int,
     result: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_COMPARE);
+            standard::function(index::MPI_COMM_COMPARE);
         let code = call(
             handle::Comm::decode(comm1),
             handle::Comm::decode(comm2),
@@ -35,15 +35,15 @@ alias!(MPI_Comm_compare => PMPI_Comm_compare);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_create(comm: c_int, group: c_int, newcomm: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_CREATE);
+            standard::function(index::MPI_COMM_CREATE);
         let code = call(
             handle::Comm::decode(comm),
             handle::Group::decode(group),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -61,17 +61,17 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
     errhandler: c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, *const c_char, usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_CREATE_FROM_GROUP);
+            standard::function(index::MPI_COMM_CREATE_FROM_GROUP);
         let code = call(
             handle::Group::decode(group),
             stringtag,
             handle::Info::decode(info),
             handle::Errhandler::decode(errhandler),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -88,16 +88,16 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, usize, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_CREATE_GROUP);
+            standard::function(index::MPI_COMM_CREATE_GROUP);
         let code = call(
             handle::Comm::decode(comm),
             handle::Group::decode(group),
             tag,
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -109,14 +109,14 @@ alias!(MPI_Comm_create_group => PMPI_Comm_create_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_dup(comm: c_int, newcomm: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_DUP);
+            standard::function(index::MPI_COMM_DUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -132,15 +132,15 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
     info: c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_DUP_WITH_INFO);
+            standard::function(index::MPI_COMM_DUP_WITH_INFO);
         let code = call(
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -152,12 +152,12 @@ alias!(MPI_Comm_dup_with_info => PMPI_Comm_dup_with_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_there = handle::load::<handle::Comm>(comm);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_COMM_FREE);
-        let code = call(handle::place(comm, &mut comm_there));
+            standard::function(index::MPI_COMM_FREE);
+        let code = call(handle::out_pointer(comm, &mut comm_there));
         handle::store::<handle::Comm>(comm, comm_there);
         error::encode(code)
     }
@@ -166,14 +166,14 @@ alias!(MPI_Comm_free => PMPI_Comm_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c_int, info_used: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_GET_INFO);
+            standard::function(index::MPI_COMM_GET_INFO);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -189,10 +189,10 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_GET_NAME);
+            standard::function(index::MPI_COMM_GET_NAME);
         error::encode(call(handle::Comm::decode(comm), comm_name, resultlen))
     }
 }
@@ -200,14 +200,14 @@ alias!(MPI_Comm_get_name => PMPI_Comm_get_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_group(comm: c_int, group: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_GROUP);
+            standard::function(index::MPI_COMM_GROUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -223,16 +223,16 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
     newcomm: *mut c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_IDUP);
+            standard::function(index::MPI_COMM_IDUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -252,17 +252,17 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
     newcomm: *mut c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_IDUP_WITH_INFO);
+            standard::function(index::MPI_COMM_IDUP_WITH_INFO);
         let code = call(
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(newcomm, &mut newcomm_made),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -277,10 +277,10 @@ alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_rank(comm: c_int, rank: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_RANK);
+            standard::function(index::MPI_COMM_RANK);
         let code = call(handle::Comm::decode(comm), rank);
         array::encode_numbers(code, rank, 1, number::rank::encode);
         error::encode(code)
@@ -290,14 +290,14 @@ alias!(MPI_Comm_rank => PMPI_Comm_rank);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c_int, group: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_REMOTE_GROUP);
+            standard::function(index::MPI_COMM_REMOTE_GROUP);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -309,10 +309,10 @@ alias!(MPI_Comm_remote_group => PMPI_Comm_remote_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: c_int, size: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_REMOTE_SIZE);
+            standard::function(index::MPI_COMM_REMOTE_SIZE);
         error::encode(call(handle::Comm::decode(comm), size))
     }
 }
@@ -320,10 +320,10 @@ alias!(MPI_Comm_remote_size => PMPI_Comm_remote_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_info(comm: c_int, info: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_COMM_SET_INFO);
+            standard::function(index::MPI_COMM_SET_INFO);
         error::encode(call(handle::Comm::decode(comm), handle::Info::decode(info)))
     }
 }
@@ -331,10 +331,10 @@ alias!(MPI_Comm_set_info => PMPI_Comm_set_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_name(comm: c_int, comm_name: *const c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
-            standard::function(place::MPI_COMM_SET_NAME);
+            standard::function(index::MPI_COMM_SET_NAME);
         error::encode(call(handle::Comm::decode(comm), comm_name))
     }
 }
@@ -342,10 +342,10 @@ alias!(MPI_Comm_set_name => PMPI_Comm_set_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_size(comm: c_int, size: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_SIZE);
+            standard::function(index::MPI_COMM_SIZE);
         error::encode(call(handle::Comm::decode(comm), size))
     }
 }
@@ -358,16 +358,16 @@ pub unsafe extern "C" fn PMPI_Comm_split(
     key: c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_SPLIT);
+            standard::function(index::MPI_COMM_SPLIT);
         let code = call(
             handle::Comm::decode(comm),
             color,
             key,
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -385,17 +385,17 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
     info: c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_SPLIT_TYPE);
+            standard::function(index::MPI_COMM_SPLIT_TYPE);
         let code = call(
             handle::Comm::decode(comm),
             number::split_type::decode(split_type),
             key,
             handle::Info::decode(info),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -407,10 +407,10 @@ alias!(MPI_Comm_split_type => PMPI_Comm_split_type);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: c_int, flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_TEST_INTER);
+            standard::function(index::MPI_COMM_TEST_INTER);
         error::encode(call(handle::Comm::decode(comm), flag))
     }
 }
@@ -425,18 +425,18 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
     tag: c_int,
     newintercomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newintercomm_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, usize, c_int, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_INTERCOMM_CREATE);
+            standard::function(index::MPI_INTERCOMM_CREATE);
         let code = call(
             handle::Comm::decode(local_comm),
             number::rank::decode(local_leader),
             handle::Comm::decode(peer_comm),
             number::rank::decode(remote_leader),
             tag,
-            handle::place(newintercomm, &mut newintercomm_made),
+            handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newintercomm, newintercomm_made);
@@ -457,7 +457,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     errhandler: c_int,
     newintercomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newintercomm_made = 0;
         let call: unsafe extern "C" fn(
@@ -469,7 +469,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INTERCOMM_CREATE_FROM_GROUPS);
+        ) -> c_int = standard::function(index::MPI_INTERCOMM_CREATE_FROM_GROUPS);
         let code = call(
             handle::Group::decode(local_group),
             number::rank::decode(local_leader),
@@ -478,7 +478,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
             stringtag,
             handle::Info::decode(info),
             handle::Errhandler::decode(errhandler),
-            handle::place(newintercomm, &mut newintercomm_made),
+            handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newintercomm, newintercomm_made);
@@ -494,15 +494,15 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newintracomm_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_INTERCOMM_MERGE);
+            standard::function(index::MPI_INTERCOMM_MERGE);
         let code = call(
             handle::Comm::decode(intercomm),
             high,
-            handle::place(newintracomm, &mut newintracomm_made),
+            handle::out_pointer(newintracomm, &mut newintracomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newintracomm, newintracomm_made);

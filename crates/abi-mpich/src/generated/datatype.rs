@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Aint_add(base: isize, disp: isize) -> isize {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(isize, isize) -> isize =
-            standard::function(place::MPI_AINT_ADD);
+            standard::function(index::MPI_AINT_ADD);
         call(base, disp)
     }
 }
@@ -25,10 +25,10 @@ alias!(MPI_Aint_add => PMPI_Aint_add);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Aint_diff(addr1: isize, addr2: isize) -> isize {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(isize, isize) -> isize =
-            standard::function(place::MPI_AINT_DIFF);
+            standard::function(index::MPI_AINT_DIFF);
         call(addr1, addr2)
     }
 }
@@ -36,10 +36,10 @@ alias!(MPI_Aint_diff => PMPI_Aint_diff);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut isize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut isize) -> c_int =
-            standard::function(place::MPI_GET_ADDRESS);
+            standard::function(index::MPI_GET_ADDRESS);
         error::encode(call(location.cast_mut(), address))
     }
 }
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn PMPI_Pack(
     position: *mut c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn PMPI_Pack(
             c_int,
             *mut c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_PACK);
+        ) -> c_int = standard::function(index::MPI_PACK);
         error::encode(call(
             inbuf.cast_mut(),
             incount,
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
     position: *mut i64,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
             i64,
             *mut i64,
             usize,
-        ) -> c_int = standard::function(place::MPI_PACK_C);
+        ) -> c_int = standard::function(index::MPI_PACK_C);
         error::encode(call(
             inbuf.cast_mut(),
             incount,
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
     outsize: isize,
     position: *mut isize,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *const c_char,
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
             *mut c_void,
             isize,
             *mut isize,
-        ) -> c_int = standard::function(place::MPI_PACK_EXTERNAL);
+        ) -> c_int = standard::function(index::MPI_PACK_EXTERNAL);
         error::encode(call(
             datarep,
             inbuf.cast_mut(),
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
     outsize: i64,
     position: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *const c_char,
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
             *mut c_void,
             i64,
             *mut i64,
-        ) -> c_int = standard::function(place::MPI_PACK_EXTERNAL_C);
+        ) -> c_int = standard::function(index::MPI_PACK_EXTERNAL_C);
         error::encode(call(
             datarep,
             inbuf.cast_mut(),
@@ -188,10 +188,10 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
     datatype: c_int,
     size: *mut isize,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, c_int, usize, *mut isize) -> c_int =
-            standard::function(place::MPI_PACK_EXTERNAL_SIZE);
+            standard::function(index::MPI_PACK_EXTERNAL_SIZE);
         error::encode(call(
             datarep,
             incount,
@@ -209,10 +209,10 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     datatype: c_int,
     size: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, i64, usize, *mut i64) -> c_int =
-            standard::function(place::MPI_PACK_EXTERNAL_SIZE_C);
+            standard::function(index::MPI_PACK_EXTERNAL_SIZE_C);
         error::encode(call(
             datarep,
             incount,
@@ -230,10 +230,10 @@ pub unsafe extern "C" fn PMPI_Pack_size(
     comm: c_int,
     size: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize, usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_PACK_SIZE);
+            standard::function(index::MPI_PACK_SIZE);
         error::encode(call(
             incount,
             handle::Datatype::decode(datatype),
@@ -251,10 +251,10 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
     comm: c_int,
     size: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(i64, usize, usize, *mut i64) -> c_int =
-            standard::function(place::MPI_PACK_SIZE_C);
+            standard::function(index::MPI_PACK_SIZE_C);
         error::encode(call(
             incount,
             handle::Datatype::decode(datatype),
@@ -267,12 +267,12 @@ alias!(MPI_Pack_size_c => PMPI_Pack_size_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut datatype_there = handle::load::<handle::Datatype>(datatype);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_COMMIT);
-        let code = call(handle::place(datatype, &mut datatype_there));
+            standard::function(index::MPI_TYPE_COMMIT);
+        let code = call(handle::out_pointer(datatype, &mut datatype_there));
         handle::store::<handle::Datatype>(datatype, datatype_there);
         error::encode(code)
     }
@@ -285,15 +285,15 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CONTIGUOUS);
+            standard::function(index::MPI_TYPE_CONTIGUOUS);
         let code = call(
             count,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -309,15 +309,15 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CONTIGUOUS_C);
+            standard::function(index::MPI_TYPE_CONTIGUOUS_C);
         let code = call(
             count,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_distribs_there = array::Translated::new(
             array_of_distribs,
@@ -364,18 +364,18 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_TYPE_CREATE_DARRAY);
+        ) -> c_int = standard::function(index::MPI_TYPE_CREATE_DARRAY);
         let code = call(
             size,
             number::rank::decode(rank),
             ndims,
             array_of_gsizes.cast_mut(),
-            array_of_distribs_there.place(),
-            array_of_dargs_there.place(),
+            array_of_distribs_there.as_mut_ptr(),
+            array_of_dargs_there.as_mut_ptr(),
             array_of_psizes.cast_mut(),
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_distribs_there = array::Translated::new(
             array_of_distribs,
@@ -422,18 +422,18 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_TYPE_CREATE_DARRAY_C);
+        ) -> c_int = standard::function(index::MPI_TYPE_CREATE_DARRAY_C);
         let code = call(
             size,
             number::rank::decode(rank),
             ndims,
             array_of_gsizes,
-            array_of_distribs_there.place(),
-            array_of_dargs_there.place(),
+            array_of_distribs_there.as_mut_ptr(),
+            array_of_dargs_there.as_mut_ptr(),
             array_of_psizes.cast_mut(),
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -449,12 +449,12 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
     r: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_F90_COMPLEX);
-        let code = call(p, r, handle::place(newtype, &mut newtype_made));
+            standard::function(index::MPI_TYPE_CREATE_F90_COMPLEX);
+        let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
         }
@@ -465,12 +465,12 @@ alias!(MPI_Type_create_f90_complex => PMPI_Type_create_f90_complex);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_F90_INTEGER);
-        let code = call(r, handle::place(newtype, &mut newtype_made));
+            standard::function(index::MPI_TYPE_CREATE_F90_INTEGER);
+        let code = call(r, handle::out_pointer(newtype, &mut newtype_made));
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
         }
@@ -485,12 +485,12 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
     r: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_F90_REAL);
-        let code = call(p, r, handle::place(newtype, &mut newtype_made));
+            standard::function(index::MPI_TYPE_CREATE_F90_REAL);
+        let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
         }
@@ -507,7 +507,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(
@@ -516,13 +516,13 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
             *const isize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_TYPE_CREATE_HINDEXED);
+        ) -> c_int = standard::function(index::MPI_TYPE_CREATE_HINDEXED);
         let code = call(
             count,
             array_of_blocklengths.cast_mut(),
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -540,17 +540,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(i64, *const i64, *const i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_HINDEXED_C);
+            standard::function(index::MPI_TYPE_CREATE_HINDEXED_C);
         let code = call(
             count,
             array_of_blocklengths,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -568,17 +568,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, *const isize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_HINDEXED_BLOCK);
+            standard::function(index::MPI_TYPE_CREATE_HINDEXED_BLOCK);
         let code = call(
             count,
             blocklength,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -596,17 +596,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(i64, i64, *const i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_HINDEXED_BLOCK_C);
+            standard::function(index::MPI_TYPE_CREATE_HINDEXED_BLOCK_C);
         let code = call(
             count,
             blocklength,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -624,17 +624,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, isize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_HVECTOR);
+            standard::function(index::MPI_TYPE_CREATE_HVECTOR);
         let code = call(
             count,
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -652,17 +652,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(i64, i64, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_HVECTOR_C);
+            standard::function(index::MPI_TYPE_CREATE_HVECTOR_C);
         let code = call(
             count,
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -680,17 +680,17 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_INDEXED_BLOCK);
+            standard::function(index::MPI_TYPE_CREATE_INDEXED_BLOCK);
         let code = call(
             count,
             blocklength,
             array_of_displacements.cast_mut(),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -708,17 +708,17 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(i64, i64, *const i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_INDEXED_BLOCK_C);
+            standard::function(index::MPI_TYPE_CREATE_INDEXED_BLOCK_C);
         let code = call(
             count,
             blocklength,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -735,16 +735,16 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
     extent: isize,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(usize, isize, isize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_RESIZED);
+            standard::function(index::MPI_TYPE_CREATE_RESIZED);
         let code = call(
             handle::Datatype::decode(oldtype),
             lb,
             extent,
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -761,16 +761,16 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
     extent: i64,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(usize, i64, i64, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_CREATE_RESIZED_C);
+            standard::function(index::MPI_TYPE_CREATE_RESIZED_C);
         let code = call(
             handle::Datatype::decode(oldtype),
             lb,
             extent,
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -788,7 +788,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     array_of_types: *const c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_types_there =
             array::handles::<handle::Datatype>(array_of_types, length(count));
@@ -799,13 +799,13 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
             *const isize,
             *mut usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_TYPE_CREATE_STRUCT);
+        ) -> c_int = standard::function(index::MPI_TYPE_CREATE_STRUCT);
         let code = call(
             count,
             array_of_blocklengths.cast_mut(),
             array_of_displacements,
-            array_of_types_there.place(),
-            handle::place(newtype, &mut newtype_made),
+            array_of_types_there.as_mut_ptr(),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -823,7 +823,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     array_of_types: *const c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_types_there =
             array::handles::<handle::Datatype>(array_of_types, length(count));
@@ -834,13 +834,13 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
             *const i64,
             *mut usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_TYPE_CREATE_STRUCT_C);
+        ) -> c_int = standard::function(index::MPI_TYPE_CREATE_STRUCT_C);
         let code = call(
             count,
             array_of_blocklengths,
             array_of_displacements,
-            array_of_types_there.place(),
-            handle::place(newtype, &mut newtype_made),
+            array_of_types_there.as_mut_ptr(),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -860,7 +860,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(
@@ -871,7 +871,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_TYPE_CREATE_SUBARRAY);
+        ) -> c_int = standard::function(index::MPI_TYPE_CREATE_SUBARRAY);
         let code = call(
             ndims,
             array_of_sizes.cast_mut(),
@@ -879,7 +879,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
             array_of_starts.cast_mut(),
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -899,7 +899,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(
@@ -910,7 +910,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_TYPE_CREATE_SUBARRAY_C);
+        ) -> c_int = standard::function(index::MPI_TYPE_CREATE_SUBARRAY_C);
         let code = call(
             ndims,
             array_of_sizes,
@@ -918,7 +918,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
             array_of_starts,
             number::order::decode(order),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -930,14 +930,14 @@ alias!(MPI_Type_create_subarray_c => PMPI_Type_create_subarray_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c_int, newtype: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_DUP);
+            standard::function(index::MPI_TYPE_DUP);
         let code = call(
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -949,12 +949,12 @@ alias!(MPI_Type_dup => PMPI_Type_dup);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut datatype_there = handle::load::<handle::Datatype>(datatype);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_FREE);
-        let code = call(handle::place(datatype, &mut datatype_there));
+            standard::function(index::MPI_TYPE_FREE);
+        let code = call(handle::out_pointer(datatype, &mut datatype_there));
         handle::store::<handle::Datatype>(datatype, datatype_there);
         error::encode(code)
     }
@@ -969,7 +969,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
     num_datatypes: *mut c_int,
     combiner: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             usize,
@@ -977,7 +977,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
             *mut c_int,
             *mut c_int,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_TYPE_GET_ENVELOPE);
+        ) -> c_int = standard::function(index::MPI_TYPE_GET_ENVELOPE);
         let code = call(
             handle::Datatype::decode(datatype),
             num_integers,
@@ -1000,7 +1000,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
     num_datatypes: *mut i64,
     combiner: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             usize,
@@ -1009,7 +1009,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
             *mut i64,
             *mut i64,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_TYPE_GET_ENVELOPE_C);
+        ) -> c_int = standard::function(index::MPI_TYPE_GET_ENVELOPE_C);
         let code = call(
             handle::Datatype::decode(datatype),
             num_integers,
@@ -1030,10 +1030,10 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
     lb: *mut isize,
     extent: *mut isize,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut isize, *mut isize) -> c_int =
-            standard::function(place::MPI_TYPE_GET_EXTENT);
+            standard::function(index::MPI_TYPE_GET_EXTENT);
         error::encode(call(handle::Datatype::decode(datatype), lb, extent))
     }
 }
@@ -1045,10 +1045,10 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
     lb: *mut i64,
     extent: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
-            standard::function(place::MPI_TYPE_GET_EXTENT_C);
+            standard::function(index::MPI_TYPE_GET_EXTENT_C);
         error::encode(call(handle::Datatype::decode(datatype), lb, extent))
     }
 }
@@ -1060,10 +1060,10 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
     lb: *mut i64,
     extent: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
-            standard::function(place::MPI_TYPE_GET_EXTENT_X);
+            standard::function(index::MPI_TYPE_GET_EXTENT_X);
         error::encode(call(handle::Datatype::decode(datatype), lb, extent))
     }
 }
@@ -1075,10 +1075,10 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_TYPE_GET_NAME);
+            standard::function(index::MPI_TYPE_GET_NAME);
         error::encode(call(
             handle::Datatype::decode(datatype),
             type_name,
@@ -1094,10 +1094,10 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
     true_lb: *mut isize,
     true_extent: *mut isize,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut isize, *mut isize) -> c_int =
-            standard::function(place::MPI_TYPE_GET_TRUE_EXTENT);
+            standard::function(index::MPI_TYPE_GET_TRUE_EXTENT);
         error::encode(call(
             handle::Datatype::decode(datatype),
             true_lb,
@@ -1113,10 +1113,10 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
     true_lb: *mut i64,
     true_extent: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
-            standard::function(place::MPI_TYPE_GET_TRUE_EXTENT_C);
+            standard::function(index::MPI_TYPE_GET_TRUE_EXTENT_C);
         error::encode(call(
             handle::Datatype::decode(datatype),
             true_lb,
@@ -1132,10 +1132,10 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
     true_lb: *mut i64,
     true_extent: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
-            standard::function(place::MPI_TYPE_GET_TRUE_EXTENT_X);
+            standard::function(index::MPI_TYPE_GET_TRUE_EXTENT_X);
         error::encode(call(
             handle::Datatype::decode(datatype),
             true_lb,
@@ -1151,15 +1151,15 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
     index_type: c_int,
     pair_type: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut pair_type_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_GET_VALUE_INDEX);
+            standard::function(index::MPI_TYPE_GET_VALUE_INDEX);
         let code = call(
             handle::Datatype::decode(value_type),
             handle::Datatype::decode(index_type),
-            handle::place(pair_type, &mut pair_type_made),
+            handle::out_pointer(pair_type, &mut pair_type_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(pair_type, pair_type_made);
@@ -1177,17 +1177,17 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut c_int, *mut c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_INDEXED);
+            standard::function(index::MPI_TYPE_INDEXED);
         let code = call(
             count,
             array_of_blocklengths.cast_mut(),
             array_of_displacements.cast_mut(),
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -1205,17 +1205,17 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(i64, *const i64, *const i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_INDEXED_C);
+            standard::function(index::MPI_TYPE_INDEXED_C);
         let code = call(
             count,
             array_of_blocklengths,
             array_of_displacements,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -1231,15 +1231,15 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
     size: c_int,
     datatype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut datatype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_MATCH_SIZE);
+            standard::function(index::MPI_TYPE_MATCH_SIZE);
         let code = call(
             number::type_class::decode(typeclass),
             size,
-            handle::place(datatype, &mut datatype_made),
+            handle::out_pointer(datatype, &mut datatype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(datatype, datatype_made);
@@ -1251,10 +1251,10 @@ alias!(MPI_Type_match_size => PMPI_Type_match_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_set_name(datatype: c_int, type_name: *const c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
-            standard::function(place::MPI_TYPE_SET_NAME);
+            standard::function(index::MPI_TYPE_SET_NAME);
         error::encode(call(handle::Datatype::decode(datatype), type_name))
     }
 }
@@ -1262,10 +1262,10 @@ alias!(MPI_Type_set_name => PMPI_Type_set_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size(datatype: c_int, size: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_TYPE_SIZE);
+            standard::function(index::MPI_TYPE_SIZE);
         error::encode(call(handle::Datatype::decode(datatype), size))
     }
 }
@@ -1273,10 +1273,10 @@ alias!(MPI_Type_size => PMPI_Type_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_c(datatype: c_int, size: *mut i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
-            standard::function(place::MPI_TYPE_SIZE_C);
+            standard::function(index::MPI_TYPE_SIZE_C);
         error::encode(call(handle::Datatype::decode(datatype), size))
     }
 }
@@ -1284,10 +1284,10 @@ alias!(MPI_Type_size_c => PMPI_Type_size_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_x(datatype: c_int, size: *mut i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
-            standard::function(place::MPI_TYPE_SIZE_X);
+            standard::function(index::MPI_TYPE_SIZE_X);
         error::encode(call(handle::Datatype::decode(datatype), size))
     }
 }
@@ -1301,17 +1301,17 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, c_int, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_VECTOR);
+            standard::function(index::MPI_TYPE_VECTOR);
         let code = call(
             count,
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -1329,17 +1329,17 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     oldtype: c_int,
     newtype: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(i64, i64, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_TYPE_VECTOR_C);
+            standard::function(index::MPI_TYPE_VECTOR_C);
         let code = call(
             count,
             blocklength,
             stride,
             handle::Datatype::decode(oldtype),
-            handle::place(newtype, &mut newtype_made),
+            handle::out_pointer(newtype, &mut newtype_made),
         );
         if code == 0 {
             handle::store::<handle::Datatype>(newtype, newtype_made);
@@ -1359,7 +1359,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
     datatype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -1369,7 +1369,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
             c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_UNPACK);
+        ) -> c_int = standard::function(index::MPI_UNPACK);
         error::encode(call(
             inbuf.cast_mut(),
             insize,
@@ -1393,7 +1393,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
     datatype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -1403,7 +1403,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
             i64,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_UNPACK_C);
+        ) -> c_int = standard::function(index::MPI_UNPACK_C);
         error::encode(call(
             inbuf.cast_mut(),
             insize,
@@ -1427,7 +1427,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
     outcount: c_int,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *const c_char,
@@ -1437,7 +1437,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
             *mut c_void,
             c_int,
             usize,
-        ) -> c_int = standard::function(place::MPI_UNPACK_EXTERNAL);
+        ) -> c_int = standard::function(index::MPI_UNPACK_EXTERNAL);
         error::encode(call(
             datarep,
             inbuf.cast_mut(),
@@ -1461,7 +1461,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
     outcount: i64,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *const c_char,
@@ -1471,7 +1471,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
             *mut c_void,
             i64,
             usize,
-        ) -> c_int = standard::function(place::MPI_UNPACK_EXTERNAL_C);
+        ) -> c_int = standard::function(index::MPI_UNPACK_EXTERNAL_C);
         error::encode(call(
             datarep,
             inbuf.cast_mut(),

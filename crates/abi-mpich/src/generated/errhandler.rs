@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_ADD_ERROR_CLASS);
+            standard::function(index::MPI_ADD_ERROR_CLASS);
         let code = call(errorclass);
         array::encode_numbers(code, errorclass, 1, error::encode);
         error::encode(code)
@@ -27,10 +27,10 @@ alias!(MPI_Add_error_class => PMPI_Add_error_class);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_ADD_ERROR_CODE);
+            standard::function(index::MPI_ADD_ERROR_CODE);
         let code = call(error::decode(errorclass), errorcode);
         array::encode_numbers(code, errorcode, 1, error::encode);
         error::encode(code)
@@ -40,10 +40,10 @@ alias!(MPI_Add_error_code => PMPI_Add_error_code);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *const c_char) -> c_int =
-            standard::function(place::MPI_ADD_ERROR_STRING);
+            standard::function(index::MPI_ADD_ERROR_STRING);
         error::encode(call(error::decode(errorcode), string))
     }
 }
@@ -51,10 +51,10 @@ alias!(MPI_Add_error_string => PMPI_Add_error_string);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: c_int, errorcode: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_COMM_CALL_ERRHANDLER);
+            standard::function(index::MPI_COMM_CALL_ERRHANDLER);
         error::encode(call(handle::Comm::decode(comm), error::decode(errorcode)))
     }
 }
@@ -62,14 +62,14 @@ alias!(MPI_Comm_call_errhandler => PMPI_Comm_call_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: c_int, errhandler: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_GET_ERRHANDLER);
+            standard::function(index::MPI_COMM_GET_ERRHANDLER);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);
@@ -81,10 +81,10 @@ alias!(MPI_Comm_get_errhandler => PMPI_Comm_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: c_int, errhandler: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_COMM_SET_ERRHANDLER);
+            standard::function(index::MPI_COMM_SET_ERRHANDLER);
         error::encode(call(
             handle::Comm::decode(comm),
             handle::Errhandler::decode(errhandler),
@@ -95,12 +95,12 @@ alias!(MPI_Comm_set_errhandler => PMPI_Comm_set_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_there = handle::load::<handle::Errhandler>(errhandler);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_ERRHANDLER_FREE);
-        let code = call(handle::place(errhandler, &mut errhandler_there));
+            standard::function(index::MPI_ERRHANDLER_FREE);
+        let code = call(handle::out_pointer(errhandler, &mut errhandler_there));
         handle::store::<handle::Errhandler>(errhandler, errhandler_there);
         error::encode(code)
     }
@@ -109,10 +109,10 @@ alias!(MPI_Errhandler_free => PMPI_Errhandler_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_ERROR_CLASS);
+            standard::function(index::MPI_ERROR_CLASS);
         let code = call(error::decode(errorcode), errorclass);
         array::encode_numbers(code, errorclass, 1, error::encode);
         error::encode(code)
@@ -126,10 +126,10 @@ pub unsafe extern "C" fn PMPI_Error_string(
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_ERROR_STRING);
+            standard::function(index::MPI_ERROR_STRING);
         error::encode(call(error::decode(errorcode), string, resultlen))
     }
 }
@@ -137,10 +137,10 @@ alias!(MPI_Error_string => PMPI_Error_string);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
-            standard::function(place::MPI_REMOVE_ERROR_CLASS);
+            standard::function(index::MPI_REMOVE_ERROR_CLASS);
         error::encode(call(error::decode(errorclass)))
     }
 }
@@ -148,10 +148,10 @@ alias!(MPI_Remove_error_class => PMPI_Remove_error_class);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
-            standard::function(place::MPI_REMOVE_ERROR_CODE);
+            standard::function(index::MPI_REMOVE_ERROR_CODE);
         error::encode(call(error::decode(errorcode)))
     }
 }
@@ -159,10 +159,10 @@ alias!(MPI_Remove_error_code => PMPI_Remove_error_code);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
-            standard::function(place::MPI_REMOVE_ERROR_STRING);
+            standard::function(index::MPI_REMOVE_ERROR_STRING);
         error::encode(call(error::decode(errorcode)))
     }
 }
@@ -170,10 +170,10 @@ alias!(MPI_Remove_error_string => PMPI_Remove_error_string);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_call_errhandler(session: c_int, errorcode: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_SESSION_CALL_ERRHANDLER);
+            standard::function(index::MPI_SESSION_CALL_ERRHANDLER);
         error::encode(call(
             handle::Session::decode(session),
             error::decode(errorcode),
@@ -187,14 +187,14 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
     session: c_int,
     errhandler: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_SESSION_GET_ERRHANDLER);
+            standard::function(index::MPI_SESSION_GET_ERRHANDLER);
         let code = call(
             handle::Session::decode(session),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);
@@ -206,10 +206,10 @@ alias!(MPI_Session_get_errhandler => PMPI_Session_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_set_errhandler(session: c_int, errhandler: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_SESSION_SET_ERRHANDLER);
+            standard::function(index::MPI_SESSION_SET_ERRHANDLER);
         error::encode(call(
             handle::Session::decode(session),
             handle::Errhandler::decode(errhandler),
@@ -220,10 +220,10 @@ alias!(MPI_Session_set_errhandler => PMPI_Session_set_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: c_int, errorcode: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_WIN_CALL_ERRHANDLER);
+            standard::function(index::MPI_WIN_CALL_ERRHANDLER);
         error::encode(call(handle::Win::decode(win), error::decode(errorcode)))
     }
 }
@@ -231,14 +231,14 @@ alias!(MPI_Win_call_errhandler => PMPI_Win_call_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: c_int, errhandler: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_WIN_GET_ERRHANDLER);
+            standard::function(index::MPI_WIN_GET_ERRHANDLER);
         let code = call(
             handle::Win::decode(win),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);
@@ -250,10 +250,10 @@ alias!(MPI_Win_get_errhandler => PMPI_Win_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: c_int, errhandler: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_WIN_SET_ERRHANDLER);
+            standard::function(index::MPI_WIN_SET_ERRHANDLER);
         error::encode(call(
             handle::Win::decode(win),
             handle::Errhandler::decode(errhandler),

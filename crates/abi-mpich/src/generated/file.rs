@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: usize, errorcode: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_FILE_CALL_ERRHANDLER);
+            standard::function(index::MPI_FILE_CALL_ERRHANDLER);
         error::encode(call(handle::File::decode(fh), error::decode(errorcode)))
     }
 }
@@ -25,12 +25,12 @@ alias!(MPI_File_call_errhandler => PMPI_File_call_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_close(fh: *mut usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut fh_there = handle::load::<handle::File>(fh);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_FILE_CLOSE);
-        let code = call(handle::place(fh, &mut fh_there));
+            standard::function(index::MPI_FILE_CLOSE);
+        let code = call(handle::out_pointer(fh, &mut fh_there));
         handle::store::<handle::File>(fh, fh_there);
         error::encode(code)
     }
@@ -39,10 +39,10 @@ alias!(MPI_File_close => PMPI_File_close);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize) -> c_int =
-            standard::function(place::MPI_FILE_DELETE);
+            standard::function(index::MPI_FILE_DELETE);
         error::encode(call(filename, handle::Info::decode(info)))
     }
 }
@@ -50,10 +50,10 @@ alias!(MPI_File_delete => PMPI_File_delete);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_amode(fh: usize, amode: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_FILE_GET_AMODE);
+            standard::function(index::MPI_FILE_GET_AMODE);
         let code = call(handle::File::decode(fh), amode);
         array::encode_numbers(code, amode, 1, number::access_mode::encode);
         error::encode(code)
@@ -63,10 +63,10 @@ alias!(MPI_File_get_amode => PMPI_File_get_amode);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: usize, flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_FILE_GET_ATOMICITY);
+            standard::function(index::MPI_FILE_GET_ATOMICITY);
         error::encode(call(handle::File::decode(fh), flag))
     }
 }
@@ -78,10 +78,10 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
     offset: i64,
     disp: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut i64) -> c_int =
-            standard::function(place::MPI_FILE_GET_BYTE_OFFSET);
+            standard::function(index::MPI_FILE_GET_BYTE_OFFSET);
         error::encode(call(handle::File::decode(fh), offset, disp))
     }
 }
@@ -89,14 +89,14 @@ alias!(MPI_File_get_byte_offset => PMPI_File_get_byte_offset);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_GET_ERRHANDLER);
+            standard::function(index::MPI_FILE_GET_ERRHANDLER);
         let code = call(
             handle::File::decode(file),
-            handle::place(errhandler, &mut errhandler_made),
+            handle::out_pointer(errhandler, &mut errhandler_made),
         );
         if code == 0 {
             handle::store::<handle::Errhandler>(errhandler, errhandler_made);
@@ -108,14 +108,14 @@ alias!(MPI_File_get_errhandler => PMPI_File_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_GET_GROUP);
+            standard::function(index::MPI_FILE_GET_GROUP);
         let code = call(
             handle::File::decode(fh),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -127,14 +127,14 @@ alias!(MPI_File_get_group => PMPI_File_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_GET_INFO);
+            standard::function(index::MPI_FILE_GET_INFO);
         let code = call(
             handle::File::decode(fh),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -146,10 +146,10 @@ alias!(MPI_File_get_info => PMPI_File_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_position(fh: usize, offset: *mut i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
-            standard::function(place::MPI_FILE_GET_POSITION);
+            standard::function(index::MPI_FILE_GET_POSITION);
         error::encode(call(handle::File::decode(fh), offset))
     }
 }
@@ -157,10 +157,10 @@ alias!(MPI_File_get_position => PMPI_File_get_position);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_position_shared(fh: usize, offset: *mut i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
-            standard::function(place::MPI_FILE_GET_POSITION_SHARED);
+            standard::function(index::MPI_FILE_GET_POSITION_SHARED);
         error::encode(call(handle::File::decode(fh), offset))
     }
 }
@@ -168,10 +168,10 @@ alias!(MPI_File_get_position_shared => PMPI_File_get_position_shared);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_size(fh: usize, size: *mut i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
-            standard::function(place::MPI_FILE_GET_SIZE);
+            standard::function(index::MPI_FILE_GET_SIZE);
         error::encode(call(handle::File::decode(fh), size))
     }
 }
@@ -183,10 +183,10 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
     datatype: c_int,
     extent: *mut isize,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut isize) -> c_int =
-            standard::function(place::MPI_FILE_GET_TYPE_EXTENT);
+            standard::function(index::MPI_FILE_GET_TYPE_EXTENT);
         error::encode(call(
             handle::File::decode(fh),
             handle::Datatype::decode(datatype),
@@ -202,10 +202,10 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
     datatype: c_int,
     extent: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut i64) -> c_int =
-            standard::function(place::MPI_FILE_GET_TYPE_EXTENT_C);
+            standard::function(index::MPI_FILE_GET_TYPE_EXTENT_C);
         error::encode(call(
             handle::File::decode(fh),
             handle::Datatype::decode(datatype),
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn PMPI_File_get_view(
     filetype: *mut c_int,
     datarep: *mut c_char,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut etype_made = 0;
         let mut filetype_made = 0;
@@ -233,12 +233,12 @@ pub unsafe extern "C" fn PMPI_File_get_view(
             *mut usize,
             *mut usize,
             *mut c_char,
-        ) -> c_int = standard::function(place::MPI_FILE_GET_VIEW);
+        ) -> c_int = standard::function(index::MPI_FILE_GET_VIEW);
         let code = call(
             handle::File::decode(fh),
             disp,
-            handle::place(etype, &mut etype_made),
-            handle::place(filetype, &mut filetype_made),
+            handle::out_pointer(etype, &mut etype_made),
+            handle::out_pointer(filetype, &mut filetype_made),
             datarep,
         );
         if code == 0 {
@@ -260,17 +260,17 @@ pub unsafe extern "C" fn PMPI_File_iread(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD);
+            standard::function(index::MPI_FILE_IREAD);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -288,17 +288,17 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_C);
+            standard::function(index::MPI_FILE_IREAD_C);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -316,17 +316,17 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_ALL);
+            standard::function(index::MPI_FILE_IREAD_ALL);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -344,17 +344,17 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_ALL_C);
+            standard::function(index::MPI_FILE_IREAD_ALL_C);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -373,18 +373,18 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_AT);
+            standard::function(index::MPI_FILE_IREAD_AT);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -403,18 +403,18 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_AT_C);
+            standard::function(index::MPI_FILE_IREAD_AT_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -433,18 +433,18 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_AT_ALL);
+            standard::function(index::MPI_FILE_IREAD_AT_ALL);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -463,18 +463,18 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_AT_ALL_C);
+            standard::function(index::MPI_FILE_IREAD_AT_ALL_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -492,17 +492,17 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_SHARED);
+            standard::function(index::MPI_FILE_IREAD_SHARED);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -520,17 +520,17 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IREAD_SHARED_C);
+            standard::function(index::MPI_FILE_IREAD_SHARED_C);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -548,17 +548,17 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE);
+            standard::function(index::MPI_FILE_IWRITE);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -576,17 +576,17 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_C);
+            standard::function(index::MPI_FILE_IWRITE_C);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -604,17 +604,17 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_ALL);
+            standard::function(index::MPI_FILE_IWRITE_ALL);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -632,17 +632,17 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_ALL_C);
+            standard::function(index::MPI_FILE_IWRITE_ALL_C);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -661,18 +661,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_AT);
+            standard::function(index::MPI_FILE_IWRITE_AT);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -691,18 +691,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_AT_C);
+            standard::function(index::MPI_FILE_IWRITE_AT_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -721,18 +721,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_AT_ALL);
+            standard::function(index::MPI_FILE_IWRITE_AT_ALL);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -751,18 +751,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_AT_ALL_C);
+            standard::function(index::MPI_FILE_IWRITE_AT_ALL_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -780,17 +780,17 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_SHARED);
+            standard::function(index::MPI_FILE_IWRITE_SHARED);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -808,17 +808,17 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     datatype: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_IWRITE_SHARED_C);
+            standard::function(index::MPI_FILE_IWRITE_SHARED_C);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -836,17 +836,17 @@ pub unsafe extern "C" fn PMPI_File_open(
     info: c_int,
     fh: *mut usize,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut fh_made = 0;
         let call: unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_FILE_OPEN);
+            standard::function(index::MPI_FILE_OPEN);
         let code = call(
             handle::Comm::decode(comm),
             filename,
             number::access_mode::decode(amode),
             handle::Info::decode(info),
-            handle::place(fh, &mut fh_made),
+            handle::out_pointer(fh, &mut fh_made),
         );
         if code == 0 {
             handle::store::<handle::File>(fh, fh_made);
@@ -858,10 +858,10 @@ alias!(MPI_File_open => PMPI_File_open);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_preallocate(fh: usize, size: i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64) -> c_int =
-            standard::function(place::MPI_FILE_PREALLOCATE);
+            standard::function(index::MPI_FILE_PREALLOCATE);
         error::encode(call(handle::File::decode(fh), size))
     }
 }
@@ -875,17 +875,17 @@ pub unsafe extern "C" fn PMPI_File_read(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ);
+            standard::function(index::MPI_FILE_READ);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -901,17 +901,17 @@ pub unsafe extern "C" fn PMPI_File_read_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_C);
+            standard::function(index::MPI_FILE_READ_C);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -927,17 +927,17 @@ pub unsafe extern "C" fn PMPI_File_read_all(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_ALL);
+            standard::function(index::MPI_FILE_READ_ALL);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -953,17 +953,17 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_ALL_C);
+            standard::function(index::MPI_FILE_READ_ALL_C);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -978,10 +978,10 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     count: c_int,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
-            standard::function(place::MPI_FILE_READ_ALL_BEGIN);
+            standard::function(index::MPI_FILE_READ_ALL_BEGIN);
         error::encode(call(
             handle::File::decode(fh),
             buf,
@@ -999,10 +999,10 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
     count: i64,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
-            standard::function(place::MPI_FILE_READ_ALL_BEGIN_C);
+            standard::function(index::MPI_FILE_READ_ALL_BEGIN_C);
         error::encode(call(
             handle::File::decode(fh),
             buf,
@@ -1019,12 +1019,16 @@ pub unsafe extern "C" fn PMPI_File_read_all_end(
     buf: *mut c_void,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_ALL_END);
-        let code = call(handle::File::decode(fh), buf, status_there.place(status));
+            standard::function(index::MPI_FILE_READ_ALL_END);
+        let code = call(
+            handle::File::decode(fh),
+            buf,
+            status_there.out_pointer(status),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -1040,7 +1044,7 @@ pub unsafe extern "C" fn PMPI_File_read_at(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1050,14 +1054,14 @@ pub unsafe extern "C" fn PMPI_File_read_at(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_READ_AT);
+        ) -> c_int = standard::function(index::MPI_FILE_READ_AT);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1074,7 +1078,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1084,14 +1088,14 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
             i64,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_READ_AT_C);
+        ) -> c_int = standard::function(index::MPI_FILE_READ_AT_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1108,7 +1112,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1118,14 +1122,14 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_READ_AT_ALL);
+        ) -> c_int = standard::function(index::MPI_FILE_READ_AT_ALL);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1142,7 +1146,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1152,14 +1156,14 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
             i64,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_READ_AT_ALL_C);
+        ) -> c_int = standard::function(index::MPI_FILE_READ_AT_ALL_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1175,10 +1179,10 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
     count: c_int,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize) -> c_int =
-            standard::function(place::MPI_FILE_READ_AT_ALL_BEGIN);
+            standard::function(index::MPI_FILE_READ_AT_ALL_BEGIN);
         error::encode(call(
             handle::File::decode(fh),
             offset,
@@ -1198,10 +1202,10 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
     count: i64,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize) -> c_int =
-            standard::function(place::MPI_FILE_READ_AT_ALL_BEGIN_C);
+            standard::function(index::MPI_FILE_READ_AT_ALL_BEGIN_C);
         error::encode(call(
             handle::File::decode(fh),
             offset,
@@ -1219,12 +1223,16 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_end(
     buf: *mut c_void,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_AT_ALL_END);
-        let code = call(handle::File::decode(fh), buf, status_there.place(status));
+            standard::function(index::MPI_FILE_READ_AT_ALL_END);
+        let code = call(
+            handle::File::decode(fh),
+            buf,
+            status_there.out_pointer(status),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -1239,17 +1247,17 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_ORDERED);
+            standard::function(index::MPI_FILE_READ_ORDERED);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1265,17 +1273,17 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_ORDERED_C);
+            standard::function(index::MPI_FILE_READ_ORDERED_C);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1290,10 +1298,10 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
     count: c_int,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
-            standard::function(place::MPI_FILE_READ_ORDERED_BEGIN);
+            standard::function(index::MPI_FILE_READ_ORDERED_BEGIN);
         error::encode(call(
             handle::File::decode(fh),
             buf,
@@ -1311,10 +1319,10 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
     count: i64,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
-            standard::function(place::MPI_FILE_READ_ORDERED_BEGIN_C);
+            standard::function(index::MPI_FILE_READ_ORDERED_BEGIN_C);
         error::encode(call(
             handle::File::decode(fh),
             buf,
@@ -1331,12 +1339,16 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_end(
     buf: *mut c_void,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_ORDERED_END);
-        let code = call(handle::File::decode(fh), buf, status_there.place(status));
+            standard::function(index::MPI_FILE_READ_ORDERED_END);
+        let code = call(
+            handle::File::decode(fh),
+            buf,
+            status_there.out_pointer(status),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -1351,17 +1363,17 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_SHARED);
+            standard::function(index::MPI_FILE_READ_SHARED);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1377,17 +1389,17 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_READ_SHARED_C);
+            standard::function(index::MPI_FILE_READ_SHARED_C);
         let code = call(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1397,10 +1409,10 @@ alias!(MPI_File_read_shared_c => PMPI_File_read_shared_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_seek(fh: usize, offset: i64, whence: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, c_int) -> c_int =
-            standard::function(place::MPI_FILE_SEEK);
+            standard::function(index::MPI_FILE_SEEK);
         error::encode(call(
             handle::File::decode(fh),
             offset,
@@ -1412,10 +1424,10 @@ alias!(MPI_File_seek => PMPI_File_seek);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_seek_shared(fh: usize, offset: i64, whence: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, c_int) -> c_int =
-            standard::function(place::MPI_FILE_SEEK_SHARED);
+            standard::function(index::MPI_FILE_SEEK_SHARED);
         error::encode(call(
             handle::File::decode(fh),
             offset,
@@ -1427,10 +1439,10 @@ alias!(MPI_File_seek_shared => PMPI_File_seek_shared);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: usize, flag: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
-            standard::function(place::MPI_FILE_SET_ATOMICITY);
+            standard::function(index::MPI_FILE_SET_ATOMICITY);
         error::encode(call(handle::File::decode(fh), flag))
     }
 }
@@ -1438,10 +1450,10 @@ alias!(MPI_File_set_atomicity => PMPI_File_set_atomicity);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_FILE_SET_ERRHANDLER);
+            standard::function(index::MPI_FILE_SET_ERRHANDLER);
         error::encode(call(
             handle::File::decode(file),
             handle::Errhandler::decode(errhandler),
@@ -1452,10 +1464,10 @@ alias!(MPI_File_set_errhandler => PMPI_File_set_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_info(fh: usize, info: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_FILE_SET_INFO);
+            standard::function(index::MPI_FILE_SET_INFO);
         error::encode(call(handle::File::decode(fh), handle::Info::decode(info)))
     }
 }
@@ -1463,10 +1475,10 @@ alias!(MPI_File_set_info => PMPI_File_set_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_size(fh: usize, size: i64) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64) -> c_int =
-            standard::function(place::MPI_FILE_SET_SIZE);
+            standard::function(index::MPI_FILE_SET_SIZE);
         error::encode(call(handle::File::decode(fh), size))
     }
 }
@@ -1481,10 +1493,10 @@ pub unsafe extern "C" fn PMPI_File_set_view(
     datarep: *const c_char,
     info: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, usize, usize, *const c_char, usize) -> c_int =
-            standard::function(place::MPI_FILE_SET_VIEW);
+            standard::function(index::MPI_FILE_SET_VIEW);
         error::encode(call(
             handle::File::decode(fh),
             number::displacement::decode(disp),
@@ -1499,9 +1511,9 @@ alias!(MPI_File_set_view => PMPI_File_set_view);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_sync(fh: usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_FILE_SYNC);
+        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_FILE_SYNC);
         error::encode(call(handle::File::decode(fh)))
     }
 }
@@ -1515,17 +1527,17 @@ pub unsafe extern "C" fn PMPI_File_write(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE);
+            standard::function(index::MPI_FILE_WRITE);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1541,17 +1553,17 @@ pub unsafe extern "C" fn PMPI_File_write_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_C);
+            standard::function(index::MPI_FILE_WRITE_C);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1567,17 +1579,17 @@ pub unsafe extern "C" fn PMPI_File_write_all(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ALL);
+            standard::function(index::MPI_FILE_WRITE_ALL);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1593,17 +1605,17 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ALL_C);
+            standard::function(index::MPI_FILE_WRITE_ALL_C);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1618,10 +1630,10 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     count: c_int,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ALL_BEGIN);
+            standard::function(index::MPI_FILE_WRITE_ALL_BEGIN);
         error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
@@ -1639,10 +1651,10 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
     count: i64,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ALL_BEGIN_C);
+            standard::function(index::MPI_FILE_WRITE_ALL_BEGIN_C);
         error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
@@ -1659,15 +1671,15 @@ pub unsafe extern "C" fn PMPI_File_write_all_end(
     buf: *const c_void,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ALL_END);
+            standard::function(index::MPI_FILE_WRITE_ALL_END);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1684,7 +1696,7 @@ pub unsafe extern "C" fn PMPI_File_write_at(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1694,14 +1706,14 @@ pub unsafe extern "C" fn PMPI_File_write_at(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_WRITE_AT);
+        ) -> c_int = standard::function(index::MPI_FILE_WRITE_AT);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1718,7 +1730,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1728,14 +1740,14 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
             i64,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_WRITE_AT_C);
+        ) -> c_int = standard::function(index::MPI_FILE_WRITE_AT_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1752,7 +1764,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1762,14 +1774,14 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_WRITE_AT_ALL);
+        ) -> c_int = standard::function(index::MPI_FILE_WRITE_AT_ALL);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1786,7 +1798,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1796,14 +1808,14 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
             i64,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_FILE_WRITE_AT_ALL_C);
+        ) -> c_int = standard::function(index::MPI_FILE_WRITE_AT_ALL_C);
         let code = call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1819,10 +1831,10 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
     count: c_int,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_AT_ALL_BEGIN);
+            standard::function(index::MPI_FILE_WRITE_AT_ALL_BEGIN);
         error::encode(call(
             handle::File::decode(fh),
             offset,
@@ -1842,10 +1854,10 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
     count: i64,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_AT_ALL_BEGIN_C);
+            standard::function(index::MPI_FILE_WRITE_AT_ALL_BEGIN_C);
         error::encode(call(
             handle::File::decode(fh),
             offset,
@@ -1863,15 +1875,15 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_end(
     buf: *const c_void,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_AT_ALL_END);
+            standard::function(index::MPI_FILE_WRITE_AT_ALL_END);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1887,17 +1899,17 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ORDERED);
+            standard::function(index::MPI_FILE_WRITE_ORDERED);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1913,17 +1925,17 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ORDERED_C);
+            standard::function(index::MPI_FILE_WRITE_ORDERED_C);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1938,10 +1950,10 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
     count: c_int,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ORDERED_BEGIN);
+            standard::function(index::MPI_FILE_WRITE_ORDERED_BEGIN);
         error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
@@ -1959,10 +1971,10 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
     count: i64,
     datatype: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ORDERED_BEGIN_C);
+            standard::function(index::MPI_FILE_WRITE_ORDERED_BEGIN_C);
         error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
@@ -1979,15 +1991,15 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_end(
     buf: *const c_void,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_ORDERED_END);
+            standard::function(index::MPI_FILE_WRITE_ORDERED_END);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -2003,17 +2015,17 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_SHARED);
+            standard::function(index::MPI_FILE_WRITE_SHARED);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -2029,17 +2041,17 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
     datatype: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_FILE_WRITE_SHARED_C);
+            standard::function(index::MPI_FILE_WRITE_SHARED_C);
         let code = call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)

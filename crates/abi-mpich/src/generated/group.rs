@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -18,10 +18,10 @@ pub unsafe extern "C" fn PMPI_Group_compare(
     group2: c_int,
     result: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_GROUP_COMPARE);
+            standard::function(index::MPI_GROUP_COMPARE);
         let code = call(
             handle::Group::decode(group1),
             handle::Group::decode(group2),
@@ -39,15 +39,15 @@ pub unsafe extern "C" fn PMPI_Group_difference(
     group2: c_int,
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_DIFFERENCE);
+            standard::function(index::MPI_GROUP_DIFFERENCE);
         let code = call(
             handle::Group::decode(group1),
             handle::Group::decode(group2),
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -64,17 +64,17 @@ pub unsafe extern "C" fn PMPI_Group_excl(
     ranks: *const c_int,
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut ranks_there = array::Translated::new(ranks, length(n), number::rank::decode);
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_EXCL);
+            standard::function(index::MPI_GROUP_EXCL);
         let code = call(
             handle::Group::decode(group),
             n,
-            ranks_there.place(),
-            handle::place(newgroup, &mut newgroup_made),
+            ranks_there.as_mut_ptr(),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -86,12 +86,12 @@ alias!(MPI_Group_excl => PMPI_Group_excl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_free(group: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_there = handle::load::<handle::Group>(group);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_FREE);
-        let code = call(handle::place(group, &mut group_there));
+            standard::function(index::MPI_GROUP_FREE);
+        let code = call(handle::out_pointer(group, &mut group_there));
         handle::store::<handle::Group>(group, group_there);
         error::encode(code)
     }
@@ -104,15 +104,15 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, *const c_char, *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_FROM_SESSION_PSET);
+            standard::function(index::MPI_GROUP_FROM_SESSION_PSET);
         let code = call(
             handle::Session::decode(session),
             pset_name,
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -129,17 +129,17 @@ pub unsafe extern "C" fn PMPI_Group_incl(
     ranks: *const c_int,
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut ranks_there = array::Translated::new(ranks, length(n), number::rank::decode);
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_INCL);
+            standard::function(index::MPI_GROUP_INCL);
         let code = call(
             handle::Group::decode(group),
             n,
-            ranks_there.place(),
-            handle::place(newgroup, &mut newgroup_made),
+            ranks_there.as_mut_ptr(),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -155,15 +155,15 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
     group2: c_int,
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_INTERSECTION);
+            standard::function(index::MPI_GROUP_INTERSECTION);
         let code = call(
             handle::Group::decode(group1),
             handle::Group::decode(group2),
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -180,16 +180,16 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
     ranges: *mut [c_int; 3],
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, *mut [c_int; 3], *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_RANGE_EXCL);
+            standard::function(index::MPI_GROUP_RANGE_EXCL);
         let code = call(
             handle::Group::decode(group),
             n,
             ranges,
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -206,16 +206,16 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
     ranges: *mut [c_int; 3],
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, *mut [c_int; 3], *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_RANGE_INCL);
+            standard::function(index::MPI_GROUP_RANGE_INCL);
         let code = call(
             handle::Group::decode(group),
             n,
             ranges,
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);
@@ -227,10 +227,10 @@ alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_rank(group: c_int, rank: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_GROUP_RANK);
+            standard::function(index::MPI_GROUP_RANK);
         let code = call(handle::Group::decode(group), rank);
         array::encode_numbers(code, rank, 1, number::rank::encode);
         error::encode(code)
@@ -240,10 +240,10 @@ alias!(MPI_Group_rank => PMPI_Group_rank);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_size(group: c_int, size: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_GROUP_SIZE);
+            standard::function(index::MPI_GROUP_SIZE);
         error::encode(call(handle::Group::decode(group), size))
     }
 }
@@ -257,15 +257,15 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
     group2: c_int,
     ranks2: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut ranks1_there = array::Translated::new(ranks1, length(n), number::rank::decode);
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_GROUP_TRANSLATE_RANKS);
+            standard::function(index::MPI_GROUP_TRANSLATE_RANKS);
         let code = call(
             handle::Group::decode(group1),
             n,
-            ranks1_there.place(),
+            ranks1_there.as_mut_ptr(),
             handle::Group::decode(group2),
             ranks2,
         );
@@ -281,15 +281,15 @@ pub unsafe extern "C" fn PMPI_Group_union(
     group2: c_int,
     newgroup: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newgroup_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_GROUP_UNION);
+            standard::function(index::MPI_GROUP_UNION);
         let code = call(
             handle::Group::decode(group1),
             handle::Group::decode(group2),
-            handle::place(newgroup, &mut newgroup_made),
+            handle::out_pointer(newgroup, &mut newgroup_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(newgroup, newgroup_made);

@@ -261,7 +261,7 @@ impl Datatype {
     /// The null handle.
     pub const NULL: u32 = 0x0c000000;
 
-    /// By the low byte of the handle: the handle, and that of the standard ABI.
+    /// By the low byte of MPICH's handle: that handle, and the one of the standard ABI.
     pub const BY_LOW_BYTE: [(u32, u32); 256] = [
         (0xffffffff, 0x0),
         (0x4c000101, 0x243),

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,12 +14,12 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_create(info: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_INFO_CREATE);
-        let code = call(handle::place(info, &mut info_made));
+            standard::function(index::MPI_INFO_CREATE);
+        let code = call(handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }
@@ -34,12 +34,12 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
     argv: *mut *mut c_char,
     info: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut usize) -> c_int =
-            standard::function(place::MPI_INFO_CREATE_ENV);
-        let code = call(argc, argv, handle::place(info, &mut info_made));
+            standard::function(index::MPI_INFO_CREATE_ENV);
+        let code = call(argc, argv, handle::out_pointer(info, &mut info_made));
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
         }
@@ -50,10 +50,10 @@ alias!(MPI_Info_create_env => PMPI_Info_create_env);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_delete(info: c_int, key: *const c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
-            standard::function(place::MPI_INFO_DELETE);
+            standard::function(index::MPI_INFO_DELETE);
         error::encode(call(handle::Info::decode(info), key))
     }
 }
@@ -61,14 +61,14 @@ alias!(MPI_Info_delete => PMPI_Info_delete);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_dup(info: c_int, newinfo: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newinfo_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_INFO_DUP);
+            standard::function(index::MPI_INFO_DUP);
         let code = call(
             handle::Info::decode(info),
-            handle::place(newinfo, &mut newinfo_made),
+            handle::out_pointer(newinfo, &mut newinfo_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(newinfo, newinfo_made);
@@ -80,12 +80,12 @@ alias!(MPI_Info_dup => PMPI_Info_dup);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_free(info: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_there = handle::load::<handle::Info>(info);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_INFO_FREE);
-        let code = call(handle::place(info, &mut info_there));
+            standard::function(index::MPI_INFO_FREE);
+        let code = call(handle::out_pointer(info, &mut info_there));
         handle::store::<handle::Info>(info, info_there);
         error::encode(code)
     }
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn PMPI_Info_get(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             usize,
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn PMPI_Info_get(
             c_int,
             *mut c_char,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_INFO_GET);
+        ) -> c_int = standard::function(index::MPI_INFO_GET);
         error::encode(call(handle::Info::decode(info), key, valuelen, value, flag))
     }
 }
@@ -116,10 +116,10 @@ alias!(MPI_Info_get => PMPI_Info_get);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: c_int, nkeys: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_INFO_GET_NKEYS);
+            standard::function(index::MPI_INFO_GET_NKEYS);
         error::encode(call(handle::Info::decode(info), nkeys))
     }
 }
@@ -127,11 +127,11 @@ alias!(MPI_Info_get_nkeys => PMPI_Info_get_nkeys);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: c_int, n: c_int, key: *mut c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut key_text = [0_u8; number::STANDARD_MAX_INFO_KEY];
         let call: unsafe extern "C" fn(usize, c_int, *mut c_char) -> c_int =
-            standard::function(place::MPI_INFO_GET_NTHKEY);
+            standard::function(index::MPI_INFO_GET_NTHKEY);
         let code = call(
             handle::Info::decode(info),
             n,
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             usize,
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
             *mut c_int,
             *mut c_char,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_INFO_GET_STRING);
+        ) -> c_int = standard::function(index::MPI_INFO_GET_STRING);
         error::encode(call(handle::Info::decode(info), key, buflen, value, flag))
     }
 }
@@ -176,10 +176,10 @@ pub unsafe extern "C" fn PMPI_Info_get_valuelen(
     valuelen: *mut c_int,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_INFO_GET_VALUELEN);
+            standard::function(index::MPI_INFO_GET_VALUELEN);
         error::encode(call(handle::Info::decode(info), key, valuelen, flag))
     }
 }
@@ -191,10 +191,10 @@ pub unsafe extern "C" fn PMPI_Info_set(
     key: *const c_char,
     value: *const c_char,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char, *const c_char) -> c_int =
-            standard::function(place::MPI_INFO_SET);
+            standard::function(index::MPI_INFO_SET);
         error::encode(call(handle::Info::decode(info), key, value))
     }
 }

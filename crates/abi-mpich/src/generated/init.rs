@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,9 +14,9 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_FINALIZE);
+        let call: unsafe extern "C" fn() -> c_int = standard::function(index::MPI_FINALIZE);
         error::encode(call())
     }
 }
@@ -24,10 +24,10 @@ alias!(MPI_Finalize => PMPI_Finalize);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_FINALIZED);
+            standard::function(index::MPI_FINALIZED);
         error::encode(call(flag))
     }
 }
@@ -35,10 +35,10 @@ alias!(MPI_Finalized => PMPI_Finalized);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int =
-            standard::function(place::MPI_INIT);
+            standard::function(index::MPI_INIT);
         error::encode(call(argc, argv))
     }
 }
@@ -51,14 +51,14 @@ pub unsafe extern "C" fn PMPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_int,
             *mut *mut *mut c_char,
             c_int,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_INIT_THREAD);
+        ) -> c_int = standard::function(index::MPI_INIT_THREAD);
         let code = call(argc, argv, number::thread_level::decode(required), provided);
         array::encode_numbers(code, provided, 1, number::thread_level::encode);
         error::encode(code)
@@ -68,10 +68,10 @@ alias!(MPI_Init_thread => PMPI_Init_thread);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_INITIALIZED);
+            standard::function(index::MPI_INITIALIZED);
         error::encode(call(flag))
     }
 }
@@ -79,10 +79,10 @@ alias!(MPI_Initialized => PMPI_Initialized);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_IS_THREAD_MAIN);
+            standard::function(index::MPI_IS_THREAD_MAIN);
         error::encode(call(flag))
     }
 }
@@ -90,10 +90,10 @@ alias!(MPI_Is_thread_main => PMPI_Is_thread_main);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_QUERY_THREAD);
+            standard::function(index::MPI_QUERY_THREAD);
         let code = call(provided);
         array::encode_numbers(code, provided, 1, number::thread_level::encode);
         error::encode(code)
@@ -103,12 +103,12 @@ alias!(MPI_Query_thread => PMPI_Query_thread);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut session_there = handle::load::<handle::Session>(session);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_SESSION_FINALIZE);
-        let code = call(handle::place(session, &mut session_there));
+            standard::function(index::MPI_SESSION_FINALIZE);
+        let code = call(handle::out_pointer(session, &mut session_there));
         handle::store::<handle::Session>(session, session_there);
         error::encode(code)
     }
@@ -117,14 +117,14 @@ alias!(MPI_Session_finalize => PMPI_Session_finalize);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_get_info(session: c_int, info_used: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_SESSION_GET_INFO);
+            standard::function(index::MPI_SESSION_GET_INFO);
         let code = call(
             handle::Session::decode(session),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -142,10 +142,10 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     pset_len: *mut c_int,
     pset_name: *mut c_char,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, c_int, *mut c_int, *mut c_char) -> c_int =
-            standard::function(place::MPI_SESSION_GET_NTH_PSET);
+            standard::function(index::MPI_SESSION_GET_NTH_PSET);
         error::encode(call(
             handle::Session::decode(session),
             handle::Info::decode(info),
@@ -163,10 +163,10 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
     info: c_int,
     npset_names: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_SESSION_GET_NUM_PSETS);
+            standard::function(index::MPI_SESSION_GET_NUM_PSETS);
         error::encode(call(
             handle::Session::decode(session),
             handle::Info::decode(info),
@@ -182,15 +182,15 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
     pset_name: *const c_char,
     info: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(usize, *const c_char, *mut usize) -> c_int =
-            standard::function(place::MPI_SESSION_GET_PSET_INFO);
+            standard::function(index::MPI_SESSION_GET_PSET_INFO);
         let code = call(
             handle::Session::decode(session),
             pset_name,
-            handle::place(info, &mut info_made),
+            handle::out_pointer(info, &mut info_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info, info_made);
@@ -206,15 +206,15 @@ pub unsafe extern "C" fn PMPI_Session_init(
     errhandler: c_int,
     session: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut session_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_SESSION_INIT);
+            standard::function(index::MPI_SESSION_INIT);
         let code = call(
             handle::Info::decode(info),
             handle::Errhandler::decode(errhandler),
-            handle::place(session, &mut session_made),
+            handle::out_pointer(session, &mut session_made),
         );
         if code == 0 {
             handle::store::<handle::Session>(session, session_made);

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Alloc_mem(size: isize, info: c_int, baseptr: *mut c_void) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(isize, usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_ALLOC_MEM);
+            standard::function(index::MPI_ALLOC_MEM);
         error::encode(call(size, handle::Info::decode(info), baseptr))
     }
 }
@@ -25,10 +25,10 @@ alias!(MPI_Alloc_mem => PMPI_Alloc_mem);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void) -> c_int =
-            standard::function(place::MPI_FREE_MEM);
+            standard::function(index::MPI_FREE_MEM);
         error::encode(call(base))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,12 +14,12 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut hw_info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_GET_HW_RESOURCE_INFO);
-        let code = call(handle::place(hw_info, &mut hw_info_made));
+            standard::function(index::MPI_GET_HW_RESOURCE_INFO);
+        let code = call(handle::out_pointer(hw_info, &mut hw_info_made));
         if code == 0 {
             handle::store::<handle::Info>(hw_info, hw_info_made);
         }
@@ -33,10 +33,10 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
     version: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_GET_LIBRARY_VERSION);
+            standard::function(index::MPI_GET_LIBRARY_VERSION);
         error::encode(call(version, resultlen))
     }
 }
@@ -47,11 +47,11 @@ pub unsafe extern "C" fn PMPI_Get_processor_name(
     name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut name_text = [0_u8; number::STANDARD_MAX_PROCESSOR_NAME];
         let call: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_GET_PROCESSOR_NAME);
+            standard::function(index::MPI_GET_PROCESSOR_NAME);
         let code = call(
             if name.is_null() {
                 name
@@ -68,10 +68,10 @@ alias!(MPI_Get_processor_name => PMPI_Get_processor_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_GET_VERSION);
+            standard::function(index::MPI_GET_VERSION);
         error::encode(call(version, subversion))
     }
 }
@@ -79,9 +79,9 @@ alias!(MPI_Get_version => PMPI_Get_version);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wtick() -> f64 {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn() -> f64 = standard::function(place::MPI_WTICK);
+        let call: unsafe extern "C" fn() -> f64 = standard::function(index::MPI_WTICK);
         call()
     }
 }
@@ -89,9 +89,9 @@ alias!(MPI_Wtick => PMPI_Wtick);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wtime() -> f64 {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn() -> f64 = standard::function(place::MPI_WTIME);
+        let call: unsafe extern "C" fn() -> f64 = standard::function(index::MPI_WTIME);
         call()
     }
 }

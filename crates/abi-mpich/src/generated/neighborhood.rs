@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLGATHER);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLGATHER);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLGATHER_C);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLGATHER_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLGATHERV);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLGATHERV);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             displs.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLGATHERV_C);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLGATHERV_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             displs,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLTOALL);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLTOALL);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLTOALL_C);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLTOALL_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLTOALLV);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLTOALLV);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             rdispls.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLTOALLV_C);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLTOALLV_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -356,7 +356,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             rdispls,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -379,7 +379,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -401,18 +401,18 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             *mut usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLTOALLW);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLTOALLW);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -435,7 +435,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -457,18 +457,18 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             *mut usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_INEIGHBOR_ALLTOALLW_C);
+        ) -> c_int = standard::function(index::MPI_INEIGHBOR_ALLTOALLW_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -498,7 +498,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
             c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHER);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -522,7 +522,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -532,7 +532,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
             i64,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHER_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -558,7 +558,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -571,7 +571,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER_INIT);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHER_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -581,7 +581,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -603,7 +603,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -616,7 +616,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER_INIT_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHER_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -626,7 +626,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -647,7 +647,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -658,7 +658,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             *mut c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHERV);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -684,7 +684,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -695,7 +695,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             *const isize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHERV_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -723,7 +723,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -737,7 +737,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV_INIT);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHERV_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -748,7 +748,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -771,7 +771,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -785,7 +785,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLGATHERV_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -796,7 +796,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -816,7 +816,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -826,7 +826,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
             c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALL);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -850,7 +850,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -860,7 +860,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
             i64,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALL_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
@@ -886,7 +886,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -899,7 +899,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL_INIT);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALL_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -909,7 +909,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -931,7 +931,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -944,7 +944,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL_INIT_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALL_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcount,
@@ -954,7 +954,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -976,7 +976,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -988,7 +988,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             *mut c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLV);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -1016,7 +1016,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
     recvtype: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -1028,7 +1028,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             *const isize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLV_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -1058,7 +1058,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1073,7 +1073,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV_INIT);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLV_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
@@ -1085,7 +1085,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1109,7 +1109,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1124,7 +1124,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLV_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
@@ -1136,7 +1136,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1158,7 +1158,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     recvtypes: *const c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -1178,16 +1178,16 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             *const isize,
             *mut usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLW);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }
@@ -1206,7 +1206,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
     recvtypes: *const c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -1226,16 +1226,16 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             *const isize,
             *mut usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLW_C);
         error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
         ))
     }
@@ -1256,7 +1256,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -1279,19 +1279,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW_INIT);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLW_INIT);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1315,7 +1315,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut sendtypes_there = array::handles::<handle::Datatype>(
             sendtypes,
@@ -1338,19 +1338,19 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW_INIT_C);
+        ) -> c_int = standard::function(index::MPI_NEIGHBOR_ALLTOALLW_INIT_C);
         let code = call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
-            sendtypes_there.place(),
+            sendtypes_there.as_mut_ptr(),
             number::address::decode(recvbuf),
             recvcounts,
             rdispls,
-            recvtypes_there.place(),
+            recvtypes_there.as_mut_ptr(),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

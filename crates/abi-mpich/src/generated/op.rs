@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_commutative(op: c_int, commute: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_OP_COMMUTATIVE);
+            standard::function(index::MPI_OP_COMMUTATIVE);
         error::encode(call(handle::Op::decode(op), commute))
     }
 }
@@ -25,12 +25,12 @@ alias!(MPI_Op_commutative => PMPI_Op_commutative);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_free(op: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut op_there = handle::load::<handle::Op>(op);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_OP_FREE);
-        let code = call(handle::place(op, &mut op_there));
+            standard::function(index::MPI_OP_FREE);
+        let code = call(handle::out_pointer(op, &mut op_there));
         handle::store::<handle::Op>(op, op_there);
         error::encode(code)
     }
@@ -45,10 +45,10 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     datatype: c_int,
     op: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, usize) -> c_int =
-            standard::function(place::MPI_REDUCE_LOCAL);
+            standard::function(index::MPI_REDUCE_LOCAL);
         error::encode(call(
             inbuf.cast_mut(),
             inoutbuf,
@@ -68,10 +68,10 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     datatype: c_int,
     op: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_void, i64, usize, usize) -> c_int =
-            standard::function(place::MPI_REDUCE_LOCAL_C);
+            standard::function(index::MPI_REDUCE_LOCAL_C);
         error::encode(call(
             inbuf.cast_mut(),
             inoutbuf,

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -21,10 +21,10 @@ pub unsafe extern "C" fn PMPI_Bsend(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_BSEND);
+            standard::function(index::MPI_BSEND);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -46,10 +46,10 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_BSEND_C);
+            standard::function(index::MPI_BSEND_C);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_BSEND_INIT);
+        ) -> c_int = standard::function(index::MPI_BSEND_INIT);
         let code = call(
             buf.cast_mut(),
             count,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_BSEND_INIT_C);
+        ) -> c_int = standard::function(index::MPI_BSEND_INIT_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IBSEND);
+        ) -> c_int = standard::function(index::MPI_IBSEND);
         let code = call(
             buf.cast_mut(),
             count,
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IBSEND_C);
+        ) -> c_int = standard::function(index::MPI_IBSEND_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
     message: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut message_made = 0;
         let mut status_there = Standard::unset();
@@ -238,14 +238,14 @@ pub unsafe extern "C" fn PMPI_Improbe(
             *mut c_int,
             *mut usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_IMPROBE);
+        ) -> c_int = standard::function(index::MPI_IMPROBE);
         let code = call(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             flag,
-            handle::place(message, &mut message_made),
-            status_there.place(status),
+            handle::out_pointer(message, &mut message_made),
+            status_there.out_pointer(status),
         );
         if code == 0 {
             handle::store::<handle::Message>(message, message_made);
@@ -264,18 +264,18 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     message: *mut c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut message_there = handle::load::<handle::Message>(message);
         let mut request_made = 0;
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, *mut usize, *mut usize) -> c_int =
-            standard::function(place::MPI_IMRECV);
+            standard::function(index::MPI_IMRECV);
         let code = call(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(message, &mut message_there),
+            handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
         if code == 0 {
@@ -294,18 +294,18 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     message: *mut c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut message_there = handle::load::<handle::Message>(message);
         let mut request_made = 0;
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, *mut usize, *mut usize) -> c_int =
-            standard::function(place::MPI_IMRECV_C);
+            standard::function(index::MPI_IMRECV_C);
         let code = call(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(message, &mut message_there),
+            handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
         if code == 0 {
@@ -324,17 +324,17 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(c_int, c_int, usize, *mut c_int, *mut Standard) -> c_int =
-            standard::function(place::MPI_IPROBE);
+            standard::function(index::MPI_IPROBE);
         let code = call(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IRECV);
+        ) -> c_int = standard::function(index::MPI_IRECV);
         let code = call(
             buf,
             count,
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -391,7 +391,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IRECV_C);
+        ) -> c_int = standard::function(index::MPI_IRECV_C);
         let code = call(
             buf,
             count,
@@ -410,7 +410,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -430,7 +430,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -441,7 +441,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IRSEND);
+        ) -> c_int = standard::function(index::MPI_IRSEND);
         let code = call(
             buf.cast_mut(),
             count,
@@ -449,7 +449,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -469,7 +469,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -480,7 +480,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_IRSEND_C);
+        ) -> c_int = standard::function(index::MPI_IRSEND_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -508,7 +508,7 @@ pub unsafe extern "C" fn PMPI_Isend(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -519,7 +519,7 @@ pub unsafe extern "C" fn PMPI_Isend(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISEND);
+        ) -> c_int = standard::function(index::MPI_ISEND);
         let code = call(
             buf.cast_mut(),
             count,
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn PMPI_Isend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -547,7 +547,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -558,7 +558,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISEND_C);
+        ) -> c_int = standard::function(index::MPI_ISEND_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -566,7 +566,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -591,7 +591,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -607,7 +607,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISENDRECV);
+        ) -> c_int = standard::function(index::MPI_ISENDRECV);
         let code = call(
             sendbuf.cast_mut(),
             sendcount,
@@ -620,7 +620,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -645,7 +645,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -661,7 +661,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISENDRECV_C);
+        ) -> c_int = standard::function(index::MPI_ISENDRECV_C);
         let code = call(
             sendbuf.cast_mut(),
             sendcount,
@@ -674,7 +674,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -709,7 +709,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISENDRECV_REPLACE);
+        ) -> c_int = standard::function(index::MPI_ISENDRECV_REPLACE);
         let code = call(
             buf,
             count,
@@ -719,7 +719,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -741,7 +741,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -754,7 +754,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISENDRECV_REPLACE_C);
+        ) -> c_int = standard::function(index::MPI_ISENDRECV_REPLACE_C);
         let code = call(
             buf,
             count,
@@ -764,7 +764,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -784,7 +784,7 @@ pub unsafe extern "C" fn PMPI_Issend(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -795,7 +795,7 @@ pub unsafe extern "C" fn PMPI_Issend(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISSEND);
+        ) -> c_int = standard::function(index::MPI_ISSEND);
         let code = call(
             buf.cast_mut(),
             count,
@@ -803,7 +803,7 @@ pub unsafe extern "C" fn PMPI_Issend(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -823,7 +823,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -834,7 +834,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_ISSEND_C);
+        ) -> c_int = standard::function(index::MPI_ISSEND_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -842,7 +842,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -860,18 +860,18 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     message: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut message_made = 0;
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(c_int, c_int, usize, *mut usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_MPROBE);
+            standard::function(index::MPI_MPROBE);
         let code = call(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(message, &mut message_made),
-            status_there.place(status),
+            handle::out_pointer(message, &mut message_made),
+            status_there.out_pointer(status),
         );
         if code == 0 {
             handle::store::<handle::Message>(message, message_made);
@@ -890,7 +890,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     message: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut message_there = handle::load::<handle::Message>(message);
         let mut status_there = Standard::unset();
@@ -900,13 +900,13 @@ pub unsafe extern "C" fn PMPI_Mrecv(
             usize,
             *mut usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_MRECV);
+        ) -> c_int = standard::function(index::MPI_MRECV);
         let code = call(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
-            status_there.place(status),
+            handle::out_pointer(message, &mut message_there),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Message>(message, message_there);
         status_there.store(status);
@@ -923,7 +923,7 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     message: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut message_there = handle::load::<handle::Message>(message);
         let mut status_there = Standard::unset();
@@ -933,13 +933,13 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
             usize,
             *mut usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_MRECV_C);
+        ) -> c_int = standard::function(index::MPI_MRECV_C);
         let code = call(
             buf,
             count,
             handle::Datatype::decode(datatype),
-            handle::place(message, &mut message_there),
-            status_there.place(status),
+            handle::out_pointer(message, &mut message_there),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Message>(message, message_there);
         status_there.store(status);
@@ -955,16 +955,16 @@ pub unsafe extern "C" fn PMPI_Probe(
     comm: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(c_int, c_int, usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_PROBE);
+            standard::function(index::MPI_PROBE);
         let code = call(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -982,7 +982,7 @@ pub unsafe extern "C" fn PMPI_Recv(
     comm: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -993,7 +993,7 @@ pub unsafe extern "C" fn PMPI_Recv(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_RECV);
+        ) -> c_int = standard::function(index::MPI_RECV);
         let code = call(
             buf,
             count,
@@ -1001,7 +1001,7 @@ pub unsafe extern "C" fn PMPI_Recv(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1019,7 +1019,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     comm: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1030,7 +1030,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_RECV_C);
+        ) -> c_int = standard::function(index::MPI_RECV_C);
         let code = call(
             buf,
             count,
@@ -1038,7 +1038,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1056,7 +1056,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1067,7 +1067,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RECV_INIT);
+        ) -> c_int = standard::function(index::MPI_RECV_INIT);
         let code = call(
             buf,
             count,
@@ -1075,7 +1075,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1095,7 +1095,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1106,7 +1106,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RECV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_RECV_INIT_C);
         let code = call(
             buf,
             count,
@@ -1114,7 +1114,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
             number::rank::decode(source),
             number::tag::decode(tag),
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1133,10 +1133,10 @@ pub unsafe extern "C" fn PMPI_Rsend(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_RSEND);
+            standard::function(index::MPI_RSEND);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -1158,10 +1158,10 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_RSEND_C);
+            standard::function(index::MPI_RSEND_C);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -1184,7 +1184,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1195,7 +1195,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RSEND_INIT);
+        ) -> c_int = standard::function(index::MPI_RSEND_INIT);
         let code = call(
             buf.cast_mut(),
             count,
@@ -1203,7 +1203,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1223,7 +1223,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1234,7 +1234,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RSEND_INIT_C);
+        ) -> c_int = standard::function(index::MPI_RSEND_INIT_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -1242,7 +1242,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1261,10 +1261,10 @@ pub unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_SEND);
+            standard::function(index::MPI_SEND);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -1286,10 +1286,10 @@ pub unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_SEND_C);
+            standard::function(index::MPI_SEND_C);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -1312,7 +1312,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1323,7 +1323,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SEND_INIT);
+        ) -> c_int = standard::function(index::MPI_SEND_INIT);
         let code = call(
             buf.cast_mut(),
             count,
@@ -1331,7 +1331,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1351,7 +1351,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1362,7 +1362,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SEND_INIT_C);
+        ) -> c_int = standard::function(index::MPI_SEND_INIT_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -1370,7 +1370,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1395,7 +1395,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     comm: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1411,7 +1411,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_SENDRECV);
+        ) -> c_int = standard::function(index::MPI_SENDRECV);
         let code = call(
             sendbuf.cast_mut(),
             sendcount,
@@ -1424,7 +1424,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1447,7 +1447,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     comm: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1463,7 +1463,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_SENDRECV_C);
+        ) -> c_int = standard::function(index::MPI_SENDRECV_C);
         let code = call(
             sendbuf.cast_mut(),
             sendcount,
@@ -1476,7 +1476,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1496,7 +1496,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     comm: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1509,7 +1509,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_SENDRECV_REPLACE);
+        ) -> c_int = standard::function(index::MPI_SENDRECV_REPLACE);
         let code = call(
             buf,
             count,
@@ -1519,7 +1519,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1539,7 +1539,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     comm: c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(
@@ -1552,7 +1552,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
             c_int,
             usize,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_SENDRECV_REPLACE_C);
+        ) -> c_int = standard::function(index::MPI_SENDRECV_REPLACE_C);
         let code = call(
             buf,
             count,
@@ -1562,7 +1562,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
             number::rank::decode(source),
             number::tag::decode(recvtag),
             handle::Comm::decode(comm),
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -1579,10 +1579,10 @@ pub unsafe extern "C" fn PMPI_Ssend(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_SSEND);
+            standard::function(index::MPI_SSEND);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -1604,10 +1604,10 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     tag: c_int,
     comm: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_SSEND_C);
+            standard::function(index::MPI_SSEND_C);
         error::encode(call(
             buf.cast_mut(),
             count,
@@ -1630,7 +1630,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1641,7 +1641,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SSEND_INIT);
+        ) -> c_int = standard::function(index::MPI_SSEND_INIT);
         let code = call(
             buf.cast_mut(),
             count,
@@ -1649,7 +1649,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -1669,7 +1669,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
     comm: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -1680,7 +1680,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
             c_int,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_SSEND_INIT_C);
+        ) -> c_int = standard::function(index::MPI_SSEND_INIT_C);
         let code = call(
             buf.cast_mut(),
             count,
@@ -1688,7 +1688,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

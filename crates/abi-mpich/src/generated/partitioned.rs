@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -18,10 +18,10 @@ pub unsafe extern "C" fn PMPI_Parrived(
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_PARRIVED);
+            standard::function(index::MPI_PARRIVED);
         error::encode(call(handle::Request::decode(request), partition, flag))
     }
 }
@@ -29,10 +29,10 @@ alias!(MPI_Parrived => PMPI_Parrived);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
-            standard::function(place::MPI_PREADY);
+            standard::function(index::MPI_PREADY);
         error::encode(call(partition, handle::Request::decode(request)))
     }
 }
@@ -44,10 +44,10 @@ pub unsafe extern "C" fn PMPI_Pready_list(
     array_of_partitions: *const c_int,
     request: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int, usize) -> c_int =
-            standard::function(place::MPI_PREADY_LIST);
+            standard::function(index::MPI_PREADY_LIST);
         error::encode(call(
             length,
             array_of_partitions.cast_mut(),
@@ -63,10 +63,10 @@ pub unsafe extern "C" fn PMPI_Pready_range(
     partition_high: c_int,
     request: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_PREADY_RANGE);
+            standard::function(index::MPI_PREADY_RANGE);
         error::encode(call(
             partition_low,
             partition_high,
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_PRECV_INIT);
+        ) -> c_int = standard::function(index::MPI_PRECV_INIT);
         let code = call(
             buf,
             partitions,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_PRECV_INIT_C);
+        ) -> c_int = standard::function(index::MPI_PRECV_INIT_C);
         let code = call(
             buf,
             partitions,
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
             number::tag::decode(tag),
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_PSEND_INIT);
+        ) -> c_int = standard::function(index::MPI_PSEND_INIT);
         let code = call(
             buf.cast_mut(),
             partitions,
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
             tag,
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     info: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_PSEND_INIT_C);
+        ) -> c_int = standard::function(index::MPI_PSEND_INIT_C);
         let code = call(
             buf.cast_mut(),
             partitions,
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
             tag,
             handle::Comm::decode(comm),
             handle::Info::decode(info),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char) -> c_int =
-            standard::function(place::MPI_CLOSE_PORT);
+            standard::function(index::MPI_CLOSE_PORT);
         error::encode(call(port_name))
     }
 }
@@ -31,17 +31,17 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
     comm: c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(*const c_char, usize, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_ACCEPT);
+            standard::function(index::MPI_COMM_ACCEPT);
         let code = call(
             port_name,
             handle::Info::decode(info),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -59,17 +59,17 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
     comm: c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(*const c_char, usize, c_int, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_CONNECT);
+            standard::function(index::MPI_COMM_CONNECT);
         let code = call(
             port_name,
             handle::Info::decode(info),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -81,12 +81,12 @@ alias!(MPI_Comm_connect => PMPI_Comm_connect);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_there = handle::load::<handle::Comm>(comm);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_COMM_DISCONNECT);
-        let code = call(handle::place(comm, &mut comm_there));
+            standard::function(index::MPI_COMM_DISCONNECT);
+        let code = call(handle::out_pointer(comm, &mut comm_there));
         handle::store::<handle::Comm>(comm, comm_there);
         error::encode(code)
     }
@@ -95,12 +95,12 @@ alias!(MPI_Comm_disconnect => PMPI_Comm_disconnect);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut parent_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_COMM_GET_PARENT);
-        let code = call(handle::place(parent, &mut parent_made));
+            standard::function(index::MPI_COMM_GET_PARENT);
+        let code = call(handle::out_pointer(parent, &mut parent_made));
         if code == 0 {
             handle::store::<handle::Comm>(parent, parent_made);
         }
@@ -111,12 +111,12 @@ alias!(MPI_Comm_get_parent => PMPI_Comm_get_parent);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut intercomm_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_COMM_JOIN);
-        let code = call(fd, handle::place(intercomm, &mut intercomm_made));
+            standard::function(index::MPI_COMM_JOIN);
+        let code = call(fd, handle::out_pointer(intercomm, &mut intercomm_made));
         if code == 0 {
             handle::store::<handle::Comm>(intercomm, intercomm_made);
         }
@@ -131,11 +131,11 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
     info: c_int,
     port_name: *mut c_char,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut port_name_text = [0_u8; number::STANDARD_MAX_PORT_NAME];
         let call: unsafe extern "C" fn(*const c_char, usize, *mut c_char) -> c_int =
-            standard::function(place::MPI_LOOKUP_NAME);
+            standard::function(index::MPI_LOOKUP_NAME);
         let code = call(
             service_name,
             handle::Info::decode(info),
@@ -159,11 +159,11 @@ alias!(MPI_Lookup_name => PMPI_Lookup_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Open_port(info: c_int, port_name: *mut c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut port_name_text = [0_u8; number::STANDARD_MAX_PORT_NAME];
         let call: unsafe extern "C" fn(usize, *mut c_char) -> c_int =
-            standard::function(place::MPI_OPEN_PORT);
+            standard::function(index::MPI_OPEN_PORT);
         let code = call(
             handle::Info::decode(info),
             if port_name.is_null() {
@@ -190,10 +190,10 @@ pub unsafe extern "C" fn PMPI_Publish_name(
     info: c_int,
     port_name: *const c_char,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize, *const c_char) -> c_int =
-            standard::function(place::MPI_PUBLISH_NAME);
+            standard::function(index::MPI_PUBLISH_NAME);
         error::encode(call(service_name, handle::Info::decode(info), port_name))
     }
 }
@@ -205,10 +205,10 @@ pub unsafe extern "C" fn PMPI_Unpublish_name(
     info: c_int,
     port_name: *const c_char,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize, *const c_char) -> c_int =
-            standard::function(place::MPI_UNPUBLISH_NAME);
+            standard::function(index::MPI_UNPUBLISH_NAME);
         error::encode(call(service_name, handle::Info::decode(info), port_name))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -18,10 +18,10 @@ pub unsafe extern "C" fn PMPIX_Comm_ack_failed(
     num_to_ack: c_int,
     num_acked: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPIX_COMM_ACK_FAILED);
+            standard::function(index::MPIX_COMM_ACK_FAILED);
         error::encode(call(handle::Comm::decode(comm), num_to_ack, num_acked))
     }
 }
@@ -29,10 +29,10 @@ alias!(MPIX_Comm_ack_failed => PMPIX_Comm_ack_failed);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_agree(comm: c_int, flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPIX_COMM_AGREE);
+            standard::function(index::MPIX_COMM_AGREE);
         error::encode(call(handle::Comm::decode(comm), flag))
     }
 }
@@ -40,10 +40,10 @@ alias!(MPIX_Comm_agree => PMPIX_Comm_agree);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_failure_ack(comm: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPIX_COMM_FAILURE_ACK);
+            standard::function(index::MPIX_COMM_FAILURE_ACK);
         error::encode(call(handle::Comm::decode(comm)))
     }
 }
@@ -51,14 +51,14 @@ alias!(MPIX_Comm_failure_ack => PMPIX_Comm_failure_ack);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(comm: c_int, failedgrp: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut failedgrp_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPIX_COMM_FAILURE_GET_ACKED);
+            standard::function(index::MPIX_COMM_FAILURE_GET_ACKED);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(failedgrp, &mut failedgrp_made),
+            handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(failedgrp, failedgrp_made);
@@ -70,14 +70,14 @@ alias!(MPIX_Comm_failure_get_acked => PMPIX_Comm_failure_get_acked);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c_int, failedgrp: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut failedgrp_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPIX_COMM_GET_FAILED);
+            standard::function(index::MPIX_COMM_GET_FAILED);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(failedgrp, &mut failedgrp_made),
+            handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(failedgrp, failedgrp_made);
@@ -93,15 +93,15 @@ pub unsafe extern "C" fn PMPIX_Comm_iagree(
     flag: *mut c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut usize) -> c_int =
-            standard::function(place::MPIX_COMM_IAGREE);
+            standard::function(index::MPIX_COMM_IAGREE);
         let code = call(
             handle::Comm::decode(comm),
             flag,
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -113,10 +113,10 @@ alias!(MPIX_Comm_iagree => PMPIX_Comm_iagree);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_is_revoked(comm: c_int, flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPIX_COMM_IS_REVOKED);
+            standard::function(index::MPIX_COMM_IS_REVOKED);
         error::encode(call(handle::Comm::decode(comm), flag))
     }
 }
@@ -128,16 +128,16 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
     newcomm: *mut c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let mut request_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize, *mut usize) -> c_int =
-            standard::function(place::MPIX_COMM_ISHRINK);
+            standard::function(index::MPIX_COMM_ISHRINK);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -152,10 +152,10 @@ alias!(MPIX_Comm_ishrink => PMPIX_Comm_ishrink);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_revoke(comm: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPIX_COMM_REVOKE);
+            standard::function(index::MPIX_COMM_REVOKE);
         error::encode(call(handle::Comm::decode(comm)))
     }
 }
@@ -163,14 +163,14 @@ alias!(MPIX_Comm_revoke => PMPIX_Comm_revoke);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c_int, newcomm: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPIX_COMM_SHRINK);
+            standard::function(index::MPIX_COMM_SHRINK);
         let code = call(
             handle::Comm::decode(comm),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);

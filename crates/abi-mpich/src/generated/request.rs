@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,11 +14,11 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cancel(request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
-        let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(place::MPI_CANCEL);
-        error::encode(call(handle::place(request, &mut request_there)))
+        let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(index::MPI_CANCEL);
+        error::encode(call(handle::out_pointer(request, &mut request_there)))
     }
 }
 alias!(MPI_Cancel => PMPI_Cancel);
@@ -29,13 +29,13 @@ pub unsafe extern "C" fn PMPI_Get_count(
     datatype: c_int,
     count: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_GET_COUNT);
+            standard::function(index::MPI_GET_COUNT);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -49,13 +49,13 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
     datatype: c_int,
     count: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
-            standard::function(place::MPI_GET_COUNT_C);
+            standard::function(index::MPI_GET_COUNT_C);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -69,13 +69,13 @@ pub unsafe extern "C" fn PMPI_Get_elements(
     datatype: c_int,
     count: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_GET_ELEMENTS);
+            standard::function(index::MPI_GET_ELEMENTS);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -89,13 +89,13 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
     datatype: c_int,
     count: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
-            standard::function(place::MPI_GET_ELEMENTS_C);
+            standard::function(index::MPI_GET_ELEMENTS_C);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -109,13 +109,13 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
     datatype: c_int,
     count: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
-            standard::function(place::MPI_GET_ELEMENTS_X);
+            standard::function(index::MPI_GET_ELEMENTS_X);
         error::encode(call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         ))
@@ -125,10 +125,10 @@ alias!(MPI_Get_elements_x => PMPI_Get_elements_x);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Grequest_complete(request: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_GREQUEST_COMPLETE);
+            standard::function(index::MPI_GREQUEST_COMPLETE);
         error::encode(call(handle::Request::decode(request)))
     }
 }
@@ -136,12 +136,12 @@ alias!(MPI_Grequest_complete => PMPI_Grequest_complete);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_free(request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_REQUEST_FREE);
-        let code = call(handle::place(request, &mut request_there));
+            standard::function(index::MPI_REQUEST_FREE);
+        let code = call(handle::out_pointer(request, &mut request_there));
         handle::store::<handle::Request>(request, request_there);
         error::encode(code)
     }
@@ -154,15 +154,15 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut Standard) -> c_int =
-            standard::function(place::MPI_REQUEST_GET_STATUS);
+            standard::function(index::MPI_REQUEST_GET_STATUS);
         let code = call(
             handle::Request::decode(request),
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -177,18 +177,18 @@ pub unsafe extern "C" fn PMPI_Request_get_status_all(
     flag: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(count));
         let mut array_of_statuses_there = status::Array::new(array_of_statuses, count);
         let call: unsafe extern "C" fn(c_int, *mut usize, *mut c_int, *mut Standard) -> c_int =
-            standard::function(place::MPI_REQUEST_GET_STATUS_ALL);
+            standard::function(index::MPI_REQUEST_GET_STATUS_ALL);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             flag,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_statuses_there.store();
         error::encode(code)
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(count));
@@ -215,13 +215,13 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
             *mut c_int,
             *mut c_int,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_REQUEST_GET_STATUS_ANY);
+        ) -> c_int = standard::function(index::MPI_REQUEST_GET_STATUS_ANY);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             index,
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         status_there.store(status);
         error::encode(code)
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(incount));
@@ -248,13 +248,13 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
             *mut c_int,
             *mut c_int,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_REQUEST_GET_STATUS_SOME);
+        ) -> c_int = standard::function(index::MPI_REQUEST_GET_STATUS_SOME);
         let code = call(
             incount,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_statuses_there.store();
         error::encode(code)
@@ -264,11 +264,11 @@ alias!(MPI_Request_get_status_some => PMPI_Request_get_status_some);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Start(request: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
-        let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(place::MPI_START);
-        let code = call(handle::place(request, &mut request_there));
+        let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(index::MPI_START);
+        let code = call(handle::out_pointer(request, &mut request_there));
         handle::store::<handle::Request>(request, request_there);
         error::encode(code)
     }
@@ -277,13 +277,13 @@ alias!(MPI_Start => PMPI_Start);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(count));
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_STARTALL);
-        let code = call(count, array_of_requests_there.place());
+            standard::function(index::MPI_STARTALL);
+        let code = call(count, array_of_requests_there.as_mut_ptr());
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         error::encode(code)
     }
@@ -292,12 +292,12 @@ alias!(MPI_Startall => PMPI_Startall);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_error(status: *const Classic, err: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
-            standard::function(place::MPI_STATUS_GET_ERROR);
-        let code = call(status_there.place(status), err);
+            standard::function(index::MPI_STATUS_GET_ERROR);
+        let code = call(status_there.out_pointer(status), err);
         array::encode_numbers(code, err, 1, error::encode);
         error::encode(code)
     }
@@ -309,12 +309,12 @@ pub unsafe extern "C" fn PMPI_Status_get_source(
     status: *const Classic,
     source: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
-            standard::function(place::MPI_STATUS_GET_SOURCE);
-        let code = call(status_there.place(status), source);
+            standard::function(index::MPI_STATUS_GET_SOURCE);
+        let code = call(status_there.out_pointer(status), source);
         array::encode_numbers(code, source, 1, number::rank::encode);
         error::encode(code)
     }
@@ -323,12 +323,12 @@ alias!(MPI_Status_get_source => PMPI_Status_get_source);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const Classic, tag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
-            standard::function(place::MPI_STATUS_GET_TAG);
-        let code = call(status_there.place(status), tag);
+            standard::function(index::MPI_STATUS_GET_TAG);
+        let code = call(status_there.out_pointer(status), tag);
         array::encode_numbers(code, tag, 1, number::tag::encode);
         error::encode(code)
     }
@@ -337,12 +337,12 @@ alias!(MPI_Status_get_tag => PMPI_Status_get_tag);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut Classic, flag: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
-            standard::function(place::MPI_STATUS_SET_CANCELLED);
-        let code = call(status_there.place(status), flag);
+            standard::function(index::MPI_STATUS_SET_CANCELLED);
+        let code = call(status_there.out_pointer(status), flag);
         status_there.store(status);
         error::encode(code)
     }
@@ -355,13 +355,13 @@ pub unsafe extern "C" fn PMPI_Status_set_elements(
     datatype: c_int,
     count: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, c_int) -> c_int =
-            standard::function(place::MPI_STATUS_SET_ELEMENTS);
+            standard::function(index::MPI_STATUS_SET_ELEMENTS);
         let code = call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         );
@@ -377,13 +377,13 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_c(
     datatype: c_int,
     count: i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, i64) -> c_int =
-            standard::function(place::MPI_STATUS_SET_ELEMENTS_C);
+            standard::function(index::MPI_STATUS_SET_ELEMENTS_C);
         let code = call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         );
@@ -399,13 +399,13 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
     datatype: c_int,
     count: i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, i64) -> c_int =
-            standard::function(place::MPI_STATUS_SET_ELEMENTS_X);
+            standard::function(index::MPI_STATUS_SET_ELEMENTS_X);
         let code = call(
-            status_there.place(status),
+            status_there.out_pointer(status),
             handle::Datatype::decode(datatype),
             count,
         );
@@ -417,12 +417,12 @@ alias!(MPI_Status_set_elements_x => PMPI_Status_set_elements_x);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut Classic, err: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
-            standard::function(place::MPI_STATUS_SET_ERROR);
-        let code = call(status_there.place(status), error::decode(err));
+            standard::function(index::MPI_STATUS_SET_ERROR);
+        let code = call(status_there.out_pointer(status), error::decode(err));
         status_there.store(status);
         error::encode(code)
     }
@@ -431,12 +431,15 @@ alias!(MPI_Status_set_error => PMPI_Status_set_error);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut Classic, source: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
-            standard::function(place::MPI_STATUS_SET_SOURCE);
-        let code = call(status_there.place(status), number::rank::decode(source));
+            standard::function(index::MPI_STATUS_SET_SOURCE);
+        let code = call(
+            status_there.out_pointer(status),
+            number::rank::decode(source),
+        );
         status_there.store(status);
         error::encode(code)
     }
@@ -445,12 +448,12 @@ alias!(MPI_Status_set_source => PMPI_Status_set_source);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut Classic, tag: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, c_int) -> c_int =
-            standard::function(place::MPI_STATUS_SET_TAG);
-        let code = call(status_there.place(status), number::tag::decode(tag));
+            standard::function(index::MPI_STATUS_SET_TAG);
+        let code = call(status_there.out_pointer(status), number::tag::decode(tag));
         status_there.store(status);
         error::encode(code)
     }
@@ -463,16 +466,16 @@ pub unsafe extern "C" fn PMPI_Test(
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(*mut usize, *mut c_int, *mut Standard) -> c_int =
-            standard::function(place::MPI_TEST);
+            standard::function(index::MPI_TEST);
         let code = call(
-            handle::place(request, &mut request_there),
+            handle::out_pointer(request, &mut request_there),
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Request>(request, request_there);
         status_there.store(status);
@@ -483,12 +486,12 @@ alias!(MPI_Test => PMPI_Test);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const Classic, flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
-            standard::function(place::MPI_TEST_CANCELLED);
-        error::encode(call(status_there.place(status), flag))
+            standard::function(index::MPI_TEST_CANCELLED);
+        error::encode(call(status_there.out_pointer(status), flag))
     }
 }
 alias!(MPI_Test_cancelled => PMPI_Test_cancelled);
@@ -500,18 +503,18 @@ pub unsafe extern "C" fn PMPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(count));
         let mut array_of_statuses_there = status::Array::new(array_of_statuses, count);
         let call: unsafe extern "C" fn(c_int, *mut usize, *mut c_int, *mut Standard) -> c_int =
-            standard::function(place::MPI_TESTALL);
+            standard::function(index::MPI_TESTALL);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             flag,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();
@@ -528,7 +531,7 @@ pub unsafe extern "C" fn PMPI_Testany(
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(count));
@@ -539,13 +542,13 @@ pub unsafe extern "C" fn PMPI_Testany(
             *mut c_int,
             *mut c_int,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_TESTANY);
+        ) -> c_int = standard::function(index::MPI_TESTANY);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             index,
             flag,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         status_there.store(status);
@@ -562,7 +565,7 @@ pub unsafe extern "C" fn PMPI_Testsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(incount));
@@ -573,13 +576,13 @@ pub unsafe extern "C" fn PMPI_Testsome(
             *mut c_int,
             *mut c_int,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_TESTSOME);
+        ) -> c_int = standard::function(index::MPI_TESTSOME);
         let code = call(
             incount,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();
@@ -590,15 +593,15 @@ alias!(MPI_Testsome => PMPI_Testsome);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut c_int, status: *mut Classic) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(*mut usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_WAIT);
+            standard::function(index::MPI_WAIT);
         let code = call(
-            handle::place(request, &mut request_there),
-            status_there.place(status),
+            handle::out_pointer(request, &mut request_there),
+            status_there.out_pointer(status),
         );
         handle::store::<handle::Request>(request, request_there);
         status_there.store(status);
@@ -613,17 +616,17 @@ pub unsafe extern "C" fn PMPI_Waitall(
     array_of_requests: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(count));
         let mut array_of_statuses_there = status::Array::new(array_of_statuses, count);
         let call: unsafe extern "C" fn(c_int, *mut usize, *mut Standard) -> c_int =
-            standard::function(place::MPI_WAITALL);
+            standard::function(index::MPI_WAITALL);
         let code = call(
             count,
-            array_of_requests_there.place(),
-            array_of_statuses_there.place(),
+            array_of_requests_there.as_mut_ptr(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();
@@ -639,18 +642,18 @@ pub unsafe extern "C" fn PMPI_Waitany(
     index: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(count));
         let mut status_there = Standard::unset();
         let call: unsafe extern "C" fn(c_int, *mut usize, *mut c_int, *mut Standard) -> c_int =
-            standard::function(place::MPI_WAITANY);
+            standard::function(index::MPI_WAITANY);
         let code = call(
             count,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             index,
-            status_there.place(status),
+            status_there.out_pointer(status),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         status_there.store(status);
@@ -667,7 +670,7 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
             array::handles::<handle::Request>(array_of_requests, length(incount));
@@ -678,13 +681,13 @@ pub unsafe extern "C" fn PMPI_Waitsome(
             *mut c_int,
             *mut c_int,
             *mut Standard,
-        ) -> c_int = standard::function(place::MPI_WAITSOME);
+        ) -> c_int = standard::function(index::MPI_WAITSOME);
         let code = call(
             incount,
-            array_of_requests_there.place(),
+            array_of_requests_there.as_mut_ptr(),
             outcount,
             array_of_indices,
-            array_of_statuses_there.place(),
+            array_of_statuses_there.as_mut_ptr(),
         );
         array_of_requests_there.store(array_of_requests, handle::Request::encode);
         array_of_statuses_there.store();

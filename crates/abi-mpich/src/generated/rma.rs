@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     op: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ACCUMULATE);
+        ) -> c_int = standard::function(index::MPI_ACCUMULATE);
         error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     op: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_ACCUMULATE_C);
+        ) -> c_int = standard::function(index::MPI_ACCUMULATE_C);
         error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     target_disp: isize,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
             c_int,
             isize,
             usize,
-        ) -> c_int = standard::function(place::MPI_COMPARE_AND_SWAP);
+        ) -> c_int = standard::function(index::MPI_COMPARE_AND_SWAP);
         error::encode(call(
             origin_addr.cast_mut(),
             compare_addr.cast_mut(),
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     op: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
             isize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_FETCH_AND_OP);
+        ) -> c_int = standard::function(index::MPI_FETCH_AND_OP);
         error::encode(call(
             origin_addr.cast_mut(),
             result_addr,
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn PMPI_Get(
     target_datatype: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn PMPI_Get(
             c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_GET);
+        ) -> c_int = standard::function(index::MPI_GET);
         error::encode(call(
             origin_addr,
             origin_count,
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
     target_datatype: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
             i64,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_GET_C);
+        ) -> c_int = standard::function(index::MPI_GET_C);
         error::encode(call(
             origin_addr,
             origin_count,
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
     op: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_GET_ACCUMULATE);
+        ) -> c_int = standard::function(index::MPI_GET_ACCUMULATE);
         error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
     op: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
             usize,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_GET_ACCUMULATE_C);
+        ) -> c_int = standard::function(index::MPI_GET_ACCUMULATE_C);
         error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
@@ -343,7 +343,7 @@ pub unsafe extern "C" fn PMPI_Put(
     target_datatype: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn PMPI_Put(
             c_int,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_PUT);
+        ) -> c_int = standard::function(index::MPI_PUT);
         error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
@@ -380,7 +380,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
     target_datatype: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             *mut c_void,
@@ -391,7 +391,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
             i64,
             usize,
             usize,
-        ) -> c_int = standard::function(place::MPI_PUT_C);
+        ) -> c_int = standard::function(index::MPI_PUT_C);
         error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
@@ -419,7 +419,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -433,7 +433,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RACCUMULATE);
+        ) -> c_int = standard::function(index::MPI_RACCUMULATE);
         let code = call(
             origin_addr.cast_mut(),
             origin_count,
@@ -444,7 +444,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -467,7 +467,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -481,7 +481,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RACCUMULATE_C);
+        ) -> c_int = standard::function(index::MPI_RACCUMULATE_C);
         let code = call(
             origin_addr.cast_mut(),
             origin_count,
@@ -492,7 +492,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -514,7 +514,7 @@ pub unsafe extern "C" fn PMPI_Rget(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn PMPI_Rget(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RGET);
+        ) -> c_int = standard::function(index::MPI_RGET);
         let code = call(
             origin_addr,
             origin_count,
@@ -537,7 +537,7 @@ pub unsafe extern "C" fn PMPI_Rget(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -559,7 +559,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -572,7 +572,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RGET_C);
+        ) -> c_int = standard::function(index::MPI_RGET_C);
         let code = call(
             origin_addr,
             origin_count,
@@ -582,7 +582,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -608,7 +608,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -625,7 +625,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RGET_ACCUMULATE);
+        ) -> c_int = standard::function(index::MPI_RGET_ACCUMULATE);
         let code = call(
             origin_addr.cast_mut(),
             origin_count,
@@ -639,7 +639,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -665,7 +665,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -682,7 +682,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RGET_ACCUMULATE_C);
+        ) -> c_int = standard::function(index::MPI_RGET_ACCUMULATE_C);
         let code = call(
             origin_addr.cast_mut(),
             origin_count,
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -718,7 +718,7 @@ pub unsafe extern "C" fn PMPI_Rput(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -731,7 +731,7 @@ pub unsafe extern "C" fn PMPI_Rput(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RPUT);
+        ) -> c_int = standard::function(index::MPI_RPUT);
         let code = call(
             origin_addr.cast_mut(),
             origin_count,
@@ -741,7 +741,7 @@ pub unsafe extern "C" fn PMPI_Rput(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -763,7 +763,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
     win: c_int,
     request: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(
@@ -776,7 +776,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_RPUT_C);
+        ) -> c_int = standard::function(index::MPI_RPUT_C);
         let code = call(
             origin_addr.cast_mut(),
             origin_count,
@@ -786,7 +786,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-            handle::place(request, &mut request_made),
+            handle::out_pointer(request, &mut request_made),
         );
         if code == 0 {
             handle::store::<handle::Request>(request, request_made);
@@ -805,7 +805,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
         let call: unsafe extern "C" fn(
@@ -815,14 +815,14 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
             usize,
             *mut c_void,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_WIN_ALLOCATE);
+        ) -> c_int = standard::function(index::MPI_WIN_ALLOCATE);
         let code = call(
             size,
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -841,7 +841,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
         let call: unsafe extern "C" fn(
@@ -851,14 +851,14 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
             usize,
             *mut c_void,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_WIN_ALLOCATE_C);
+        ) -> c_int = standard::function(index::MPI_WIN_ALLOCATE_C);
         let code = call(
             size,
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -877,7 +877,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
         let call: unsafe extern "C" fn(
@@ -887,14 +887,14 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
             usize,
             *mut c_void,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_WIN_ALLOCATE_SHARED);
+        ) -> c_int = standard::function(index::MPI_WIN_ALLOCATE_SHARED);
         let code = call(
             size,
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -913,7 +913,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
         let call: unsafe extern "C" fn(
@@ -923,14 +923,14 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
             usize,
             *mut c_void,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_WIN_ALLOCATE_SHARED_C);
+        ) -> c_int = standard::function(index::MPI_WIN_ALLOCATE_SHARED_C);
         let code = call(
             size,
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
             baseptr,
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -942,10 +942,10 @@ alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_attach(win: c_int, base: *mut c_void, size: isize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, isize) -> c_int =
-            standard::function(place::MPI_WIN_ATTACH);
+            standard::function(index::MPI_WIN_ATTACH);
         error::encode(call(handle::Win::decode(win), base, size))
     }
 }
@@ -953,10 +953,10 @@ alias!(MPI_Win_attach => PMPI_Win_attach);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_complete(win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_WIN_COMPLETE);
+            standard::function(index::MPI_WIN_COMPLETE);
         error::encode(call(handle::Win::decode(win)))
     }
 }
@@ -971,7 +971,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
     comm: c_int,
     win: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
         let call: unsafe extern "C" fn(
@@ -981,14 +981,14 @@ pub unsafe extern "C" fn PMPI_Win_create(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_WIN_CREATE);
+        ) -> c_int = standard::function(index::MPI_WIN_CREATE);
         let code = call(
             base,
             size,
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -1007,7 +1007,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     comm: c_int,
     win: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
         let call: unsafe extern "C" fn(
@@ -1017,14 +1017,14 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
             usize,
             usize,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_WIN_CREATE_C);
+        ) -> c_int = standard::function(index::MPI_WIN_CREATE_C);
         let code = call(
             base,
             size,
             disp_unit,
             handle::Info::decode(info),
             handle::Comm::decode(comm),
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -1040,15 +1040,15 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
     comm: c_int,
     win: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
         let call: unsafe extern "C" fn(usize, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_WIN_CREATE_DYNAMIC);
+            standard::function(index::MPI_WIN_CREATE_DYNAMIC);
         let code = call(
             handle::Info::decode(info),
             handle::Comm::decode(comm),
-            handle::place(win, &mut win_made),
+            handle::out_pointer(win, &mut win_made),
         );
         if code == 0 {
             handle::store::<handle::Win>(win, win_made);
@@ -1060,10 +1060,10 @@ alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_detach(win: c_int, base: *const c_void) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_WIN_DETACH);
+            standard::function(index::MPI_WIN_DETACH);
         error::encode(call(handle::Win::decode(win), base.cast_mut()))
     }
 }
@@ -1071,10 +1071,10 @@ alias!(MPI_Win_detach => PMPI_Win_detach);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_FENCE);
+            standard::function(index::MPI_WIN_FENCE);
         error::encode(call(
             number::assertion::decode(assert),
             handle::Win::decode(win),
@@ -1085,10 +1085,10 @@ alias!(MPI_Win_fence => PMPI_Win_fence);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_FLUSH);
+            standard::function(index::MPI_WIN_FLUSH);
         error::encode(call(number::rank::decode(rank), handle::Win::decode(win)))
     }
 }
@@ -1096,10 +1096,10 @@ alias!(MPI_Win_flush => PMPI_Win_flush);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_all(win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_WIN_FLUSH_ALL);
+            standard::function(index::MPI_WIN_FLUSH_ALL);
         error::encode(call(handle::Win::decode(win)))
     }
 }
@@ -1107,10 +1107,10 @@ alias!(MPI_Win_flush_all => PMPI_Win_flush_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_FLUSH_LOCAL);
+            standard::function(index::MPI_WIN_FLUSH_LOCAL);
         error::encode(call(number::rank::decode(rank), handle::Win::decode(win)))
     }
 }
@@ -1118,10 +1118,10 @@ alias!(MPI_Win_flush_local => PMPI_Win_flush_local);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_WIN_FLUSH_LOCAL_ALL);
+            standard::function(index::MPI_WIN_FLUSH_LOCAL_ALL);
         error::encode(call(handle::Win::decode(win)))
     }
 }
@@ -1129,12 +1129,12 @@ alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free(win: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_there = handle::load::<handle::Win>(win);
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_WIN_FREE);
-        let code = call(handle::place(win, &mut win_there));
+            standard::function(index::MPI_WIN_FREE);
+        let code = call(handle::out_pointer(win, &mut win_there));
         handle::store::<handle::Win>(win, win_there);
         error::encode(code)
     }
@@ -1143,14 +1143,14 @@ alias!(MPI_Win_free => PMPI_Win_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_group(win: c_int, group: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_WIN_GET_GROUP);
+            standard::function(index::MPI_WIN_GET_GROUP);
         let code = call(
             handle::Win::decode(win),
-            handle::place(group, &mut group_made),
+            handle::out_pointer(group, &mut group_made),
         );
         if code == 0 {
             handle::store::<handle::Group>(group, group_made);
@@ -1162,14 +1162,14 @@ alias!(MPI_Win_get_group => PMPI_Win_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_info(win: c_int, info_used: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_WIN_GET_INFO);
+            standard::function(index::MPI_WIN_GET_INFO);
         let code = call(
             handle::Win::decode(win),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -1185,10 +1185,10 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_WIN_GET_NAME);
+            standard::function(index::MPI_WIN_GET_NAME);
         error::encode(call(handle::Win::decode(win), win_name, resultlen))
     }
 }
@@ -1201,10 +1201,10 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     assert: c_int,
     win: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_LOCK);
+            standard::function(index::MPI_WIN_LOCK);
         error::encode(call(
             number::lock_type::decode(lock_type),
             number::rank::decode(rank),
@@ -1217,10 +1217,10 @@ alias!(MPI_Win_lock => PMPI_Win_lock);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_LOCK_ALL);
+            standard::function(index::MPI_WIN_LOCK_ALL);
         error::encode(call(
             number::assertion::decode(assert),
             handle::Win::decode(win),
@@ -1231,10 +1231,10 @@ alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_post(group: c_int, assert: c_int, win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_POST);
+            standard::function(index::MPI_WIN_POST);
         error::encode(call(
             handle::Group::decode(group),
             number::assertion::decode(assert),
@@ -1246,10 +1246,10 @@ alias!(MPI_Win_post => PMPI_Win_post);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_info(win: c_int, info: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_WIN_SET_INFO);
+            standard::function(index::MPI_WIN_SET_INFO);
         error::encode(call(handle::Win::decode(win), handle::Info::decode(info)))
     }
 }
@@ -1257,10 +1257,10 @@ alias!(MPI_Win_set_info => PMPI_Win_set_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_name(win: c_int, win_name: *const c_char) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
-            standard::function(place::MPI_WIN_SET_NAME);
+            standard::function(index::MPI_WIN_SET_NAME);
         error::encode(call(handle::Win::decode(win), win_name))
     }
 }
@@ -1274,10 +1274,10 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     disp_unit: *mut c_int,
     baseptr: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut isize, *mut c_int, *mut c_void) -> c_int =
-            standard::function(place::MPI_WIN_SHARED_QUERY);
+            standard::function(index::MPI_WIN_SHARED_QUERY);
         error::encode(call(
             handle::Win::decode(win),
             number::rank::decode(rank),
@@ -1297,10 +1297,10 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     disp_unit: *mut isize,
     baseptr: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut isize, *mut isize, *mut c_void) -> c_int =
-            standard::function(place::MPI_WIN_SHARED_QUERY_C);
+            standard::function(index::MPI_WIN_SHARED_QUERY_C);
         error::encode(call(
             handle::Win::decode(win),
             number::rank::decode(rank),
@@ -1314,10 +1314,10 @@ alias!(MPI_Win_shared_query_c => PMPI_Win_shared_query_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_start(group: c_int, assert: c_int, win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_START);
+            standard::function(index::MPI_WIN_START);
         error::encode(call(
             handle::Group::decode(group),
             number::assertion::decode(assert),
@@ -1329,9 +1329,9 @@ alias!(MPI_Win_start => PMPI_Win_start);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_sync(win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_WIN_SYNC);
+        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_WIN_SYNC);
         error::encode(call(handle::Win::decode(win)))
     }
 }
@@ -1339,10 +1339,10 @@ alias!(MPI_Win_sync => PMPI_Win_sync);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_test(win: c_int, flag: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_WIN_TEST);
+            standard::function(index::MPI_WIN_TEST);
         error::encode(call(handle::Win::decode(win), flag))
     }
 }
@@ -1350,10 +1350,10 @@ alias!(MPI_Win_test => PMPI_Win_test);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
-            standard::function(place::MPI_WIN_UNLOCK);
+            standard::function(index::MPI_WIN_UNLOCK);
         error::encode(call(number::rank::decode(rank), handle::Win::decode(win)))
     }
 }
@@ -1361,10 +1361,10 @@ alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
-            standard::function(place::MPI_WIN_UNLOCK_ALL);
+            standard::function(index::MPI_WIN_UNLOCK_ALL);
         error::encode(call(handle::Win::decode(win)))
     }
 }
@@ -1372,9 +1372,9 @@ alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_wait(win: c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_WIN_WAIT);
+        let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_WIN_WAIT);
         error::encode(call(handle::Win::decode(win)))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -14,10 +14,10 @@ use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_CHANGED);
+            standard::function(index::MPI_T_CATEGORY_CHANGED);
         error::encode(call(update_number))
     }
 }
@@ -29,10 +29,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_GET_CATEGORIES);
+            standard::function(index::MPI_T_CATEGORY_GET_CATEGORIES);
         error::encode(call(cat_index, len, indices))
     }
 }
@@ -44,10 +44,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_GET_CVARS);
+            standard::function(index::MPI_T_CATEGORY_GET_CVARS);
         error::encode(call(cat_index, len, indices))
     }
 }
@@ -59,10 +59,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_GET_EVENTS);
+            standard::function(index::MPI_T_CATEGORY_GET_EVENTS);
         error::encode(call(cat_index, len, indices))
     }
 }
@@ -73,10 +73,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_index(
     name: *const c_char,
     cat_index: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_GET_INDEX);
+            standard::function(index::MPI_T_CATEGORY_GET_INDEX);
         error::encode(call(name, cat_index))
     }
 }
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
     num_pvars: *mut c_int,
     num_categories: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             c_int,
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
             *mut c_int,
             *mut c_int,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_T_CATEGORY_GET_INFO);
+        ) -> c_int = standard::function(index::MPI_T_CATEGORY_GET_INFO);
         error::encode(call(
             cat_index,
             name,
@@ -121,10 +121,10 @@ alias!(MPI_T_category_get_info => PMPI_T_category_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_GET_NUM);
+            standard::function(index::MPI_T_CATEGORY_GET_NUM);
         error::encode(call(num_cat))
     }
 }
@@ -135,10 +135,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_num_events(
     cat_index: c_int,
     num_events: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_GET_NUM_EVENTS);
+            standard::function(index::MPI_T_CATEGORY_GET_NUM_EVENTS);
         error::encode(call(cat_index, num_events))
     }
 }
@@ -150,10 +150,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CATEGORY_GET_PVARS);
+            standard::function(index::MPI_T_CATEGORY_GET_PVARS);
         error::encode(call(cat_index, len, indices))
     }
 }
@@ -164,10 +164,10 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_index(
     name: *const c_char,
     cvar_index: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CVAR_GET_INDEX);
+            standard::function(index::MPI_T_CVAR_GET_INDEX);
         error::encode(call(name, cvar_index))
     }
 }
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     bind: *mut c_int,
     scope: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut datatype_made = 0;
         let call: unsafe extern "C" fn(
@@ -200,13 +200,13 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
             *mut c_int,
             *mut c_int,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_T_CVAR_GET_INFO);
+        ) -> c_int = standard::function(index::MPI_T_CVAR_GET_INFO);
         let code = call(
             cvar_index,
             name,
             name_len,
             verbosity,
-            handle::place(datatype, &mut datatype_made),
+            handle::out_pointer(datatype, &mut datatype_made),
             enumtype,
             desc,
             desc_len,
@@ -226,10 +226,10 @@ alias!(MPI_T_cvar_get_info => PMPI_T_cvar_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_T_CVAR_GET_NUM);
+            standard::function(index::MPI_T_CVAR_GET_NUM);
         error::encode(call(num_cvar))
     }
 }
@@ -242,10 +242,10 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     handle: *mut usize,
     count: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_CVAR_HANDLE_ALLOC);
+            standard::function(index::MPI_T_CVAR_HANDLE_ALLOC);
         error::encode(call(cvar_index, obj_handle, handle, count))
     }
 }
@@ -253,10 +253,10 @@ alias!(MPI_T_cvar_handle_alloc => PMPI_T_cvar_handle_alloc);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_T_CVAR_HANDLE_FREE);
+            standard::function(index::MPI_T_CVAR_HANDLE_FREE);
         error::encode(call(handle))
     }
 }
@@ -264,10 +264,10 @@ alias!(MPI_T_cvar_handle_free => PMPI_T_cvar_handle_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_read(handle: usize, buf: *mut c_void) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_T_CVAR_READ);
+            standard::function(index::MPI_T_CVAR_READ);
         error::encode(call(handle, buf))
     }
 }
@@ -275,10 +275,10 @@ alias!(MPI_T_cvar_read => PMPI_T_cvar_read);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_write(handle: usize, buf: *const c_void) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_T_CVAR_WRITE);
+            standard::function(index::MPI_T_CVAR_WRITE);
         error::encode(call(handle, buf.cast_mut()))
     }
 }
@@ -291,10 +291,10 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_ENUM_GET_INFO);
+            standard::function(index::MPI_T_ENUM_GET_INFO);
         error::encode(call(enumtype, num, name, name_len))
     }
 }
@@ -308,10 +308,10 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_ENUM_GET_ITEM);
+            standard::function(index::MPI_T_ENUM_GET_ITEM);
         error::encode(call(enumtype, index, value, name, name_len))
     }
 }
@@ -323,15 +323,15 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     cb_safety: c_int,
     info_used: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
         let call: unsafe extern "C" fn(usize, c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_T_EVENT_CALLBACK_GET_INFO);
+            standard::function(index::MPI_T_EVENT_CALLBACK_GET_INFO);
         let code = call(
             event_registration,
             number::callback_safety::decode(cb_safety),
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -347,10 +347,10 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     cb_safety: c_int,
     info: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
-            standard::function(place::MPI_T_EVENT_CALLBACK_SET_INFO);
+            standard::function(index::MPI_T_EVENT_CALLBACK_SET_INFO);
         error::encode(call(
             event_registration,
             number::callback_safety::decode(cb_safety),
@@ -362,10 +362,10 @@ alias!(MPI_T_event_callback_set_info => PMPI_T_event_callback_set_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_copy(event_instance: usize, buffer: *mut c_void) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_T_EVENT_COPY);
+            standard::function(index::MPI_T_EVENT_COPY);
         error::encode(call(event_instance, buffer))
     }
 }
@@ -376,10 +376,10 @@ pub unsafe extern "C" fn PMPI_T_event_get_index(
     name: *const c_char,
     event_index: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_EVENT_GET_INDEX);
+            standard::function(index::MPI_T_EVENT_GET_INDEX);
         error::encode(call(name, event_index))
     }
 }
@@ -387,10 +387,10 @@ alias!(MPI_T_event_get_index => PMPI_T_event_get_index);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_T_EVENT_GET_NUM);
+            standard::function(index::MPI_T_EVENT_GET_NUM);
         error::encode(call(num_events))
     }
 }
@@ -401,10 +401,10 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     event_instance: usize,
     source_index: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_EVENT_GET_SOURCE);
+            standard::function(index::MPI_T_EVENT_GET_SOURCE);
         error::encode(call(event_instance, source_index))
     }
 }
@@ -415,10 +415,10 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     event_instance: usize,
     event_timestamp: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
-            standard::function(place::MPI_T_EVENT_GET_TIMESTAMP);
+            standard::function(index::MPI_T_EVENT_GET_TIMESTAMP);
         error::encode(call(event_instance, event_timestamp))
     }
 }
@@ -431,10 +431,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     info: c_int,
     event_registration: *mut usize,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, usize, *mut usize) -> c_int =
-            standard::function(place::MPI_T_EVENT_HANDLE_ALLOC);
+            standard::function(index::MPI_T_EVENT_HANDLE_ALLOC);
         error::encode(call(
             event_index,
             obj_handle,
@@ -450,14 +450,14 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     event_registration: usize,
     info_used: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_T_EVENT_HANDLE_GET_INFO);
+            standard::function(index::MPI_T_EVENT_HANDLE_GET_INFO);
         let code = call(
             event_registration,
-            handle::place(info_used, &mut info_used_made),
+            handle::out_pointer(info_used, &mut info_used_made),
         );
         if code == 0 {
             handle::store::<handle::Info>(info_used, info_used_made);
@@ -472,10 +472,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     event_registration: usize,
     info: c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_T_EVENT_HANDLE_SET_INFO);
+            standard::function(index::MPI_T_EVENT_HANDLE_SET_INFO);
         error::encode(call(event_registration, handle::Info::decode(info)))
     }
 }
@@ -487,10 +487,10 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     element_index: c_int,
     buffer: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
-            standard::function(place::MPI_T_EVENT_READ);
+            standard::function(index::MPI_T_EVENT_READ);
         error::encode(call(event_instance, element_index, buffer))
     }
 }
@@ -498,9 +498,9 @@ alias!(MPI_T_event_read => PMPI_T_event_read);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_T_FINALIZE);
+        let call: unsafe extern "C" fn() -> c_int = standard::function(index::MPI_T_FINALIZE);
         error::encode(call())
     }
 }
@@ -508,10 +508,10 @@ alias!(MPI_T_finalize => PMPI_T_finalize);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_INIT_THREAD);
+            standard::function(index::MPI_T_INIT_THREAD);
         let code = call(number::thread_level::decode(required), provided);
         array::encode_numbers(code, provided, 1, number::thread_level::encode);
         error::encode(code)
@@ -525,10 +525,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_T_PVAR_GET_INDEX);
+            standard::function(index::MPI_T_PVAR_GET_INDEX);
         error::encode(call(
             name,
             number::variable_class::decode(var_class),
@@ -554,7 +554,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut datatype_made = 0;
         let call: unsafe extern "C" fn(
@@ -571,14 +571,14 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
             *mut c_int,
             *mut c_int,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_T_PVAR_GET_INFO);
+        ) -> c_int = standard::function(index::MPI_T_PVAR_GET_INFO);
         let code = call(
             pvar_index,
             name,
             name_len,
             verbosity,
             var_class,
-            handle::place(datatype, &mut datatype_made),
+            handle::out_pointer(datatype, &mut datatype_made),
             enumtype,
             desc,
             desc_len,
@@ -600,10 +600,10 @@ alias!(MPI_T_pvar_get_info => PMPI_T_pvar_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_T_PVAR_GET_NUM);
+            standard::function(index::MPI_T_PVAR_GET_NUM);
         error::encode(call(num_pvar))
     }
 }
@@ -611,10 +611,10 @@ alias!(MPI_T_pvar_get_num => PMPI_T_pvar_get_num);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_handle_free(pe_session: usize, handle: *mut usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
-            standard::function(place::MPI_T_PVAR_HANDLE_FREE);
+            standard::function(index::MPI_T_PVAR_HANDLE_FREE);
         error::encode(call(pe_session, handle))
     }
 }
@@ -626,10 +626,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     handle: usize,
     buf: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_T_PVAR_READ);
+            standard::function(index::MPI_T_PVAR_READ);
         error::encode(call(pe_session, handle, buf))
     }
 }
@@ -641,10 +641,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     handle: usize,
     buf: *mut c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_T_PVAR_READRESET);
+            standard::function(index::MPI_T_PVAR_READRESET);
         error::encode(call(pe_session, handle, buf))
     }
 }
@@ -652,10 +652,10 @@ alias!(MPI_T_pvar_readreset => PMPI_T_pvar_readreset);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_reset(pe_session: usize, handle: usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_T_PVAR_RESET);
+            standard::function(index::MPI_T_PVAR_RESET);
         error::encode(call(pe_session, handle))
     }
 }
@@ -663,10 +663,10 @@ alias!(MPI_T_pvar_reset => PMPI_T_pvar_reset);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_create(pe_session: *mut usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_T_PVAR_SESSION_CREATE);
+            standard::function(index::MPI_T_PVAR_SESSION_CREATE);
         error::encode(call(pe_session))
     }
 }
@@ -674,10 +674,10 @@ alias!(MPI_T_pvar_session_create => PMPI_T_pvar_session_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_free(pe_session: *mut usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
-            standard::function(place::MPI_T_PVAR_SESSION_FREE);
+            standard::function(index::MPI_T_PVAR_SESSION_FREE);
         error::encode(call(pe_session))
     }
 }
@@ -685,10 +685,10 @@ alias!(MPI_T_pvar_session_free => PMPI_T_pvar_session_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_start(pe_session: usize, handle: usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_T_PVAR_START);
+            standard::function(index::MPI_T_PVAR_START);
         error::encode(call(pe_session, handle))
     }
 }
@@ -696,10 +696,10 @@ alias!(MPI_T_pvar_start => PMPI_T_pvar_start);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_stop(pe_session: usize, handle: usize) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
-            standard::function(place::MPI_T_PVAR_STOP);
+            standard::function(index::MPI_T_PVAR_STOP);
         error::encode(call(pe_session, handle))
     }
 }
@@ -711,10 +711,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     handle: usize,
     buf: *const c_void,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
-            standard::function(place::MPI_T_PVAR_WRITE);
+            standard::function(index::MPI_T_PVAR_WRITE);
         error::encode(call(pe_session, handle, buf.cast_mut()))
     }
 }
@@ -732,7 +732,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     max_ticks: *mut i64,
     info: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(
@@ -745,7 +745,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
             *mut i64,
             *mut i64,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_T_SOURCE_GET_INFO);
+        ) -> c_int = standard::function(index::MPI_T_SOURCE_GET_INFO);
         let code = call(
             source_index,
             name,
@@ -755,7 +755,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
             ordering,
             ticks_per_second,
             max_ticks,
-            handle::place(info, &mut info_made),
+            handle::out_pointer(info, &mut info_made),
         );
         array::encode_numbers(code, ordering, 1, number::source_order::encode);
         if code == 0 {
@@ -768,10 +768,10 @@ alias!(MPI_T_source_get_info => PMPI_T_source_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
-            standard::function(place::MPI_T_SOURCE_GET_NUM);
+            standard::function(index::MPI_T_SOURCE_GET_NUM);
         error::encode(call(num_sources))
     }
 }
@@ -782,10 +782,10 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     source_index: c_int,
     timestamp: *mut i64,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut i64) -> c_int =
-            standard::function(place::MPI_T_SOURCE_GET_TIMESTAMP);
+            standard::function(index::MPI_T_SOURCE_GET_TIMESTAMP);
         error::encode(call(source_index, timestamp))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::names::place;
+use super::names::index;
 use crate::array::{self, length};
 use crate::handle::{self, Handle};
 use crate::status::{self, Classic, Standard};
@@ -19,10 +19,10 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
     maxdims: c_int,
     coords: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_CART_COORDS);
+            standard::function(index::MPI_CART_COORDS);
         error::encode(call(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
     reorder: c_int,
     comm_cart: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_cart_made = 0;
         let call: unsafe extern "C" fn(
@@ -52,14 +52,14 @@ pub unsafe extern "C" fn PMPI_Cart_create(
             *mut c_int,
             c_int,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_CART_CREATE);
+        ) -> c_int = standard::function(index::MPI_CART_CREATE);
         let code = call(
             handle::Comm::decode(comm_old),
             ndims,
             dims.cast_mut(),
             periods.cast_mut(),
             reorder,
-            handle::place(comm_cart, &mut comm_cart_made),
+            handle::out_pointer(comm_cart, &mut comm_cart_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_cart, comm_cart_made);
@@ -77,10 +77,10 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     periods: *mut c_int,
     coords: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_CART_GET);
+            standard::function(index::MPI_CART_GET);
         error::encode(call(
             handle::Comm::decode(comm),
             maxdims,
@@ -100,10 +100,10 @@ pub unsafe extern "C" fn PMPI_Cart_map(
     periods: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_CART_MAP);
+            standard::function(index::MPI_CART_MAP);
         let code = call(
             handle::Comm::decode(comm),
             ndims,
@@ -123,10 +123,10 @@ pub unsafe extern "C" fn PMPI_Cart_rank(
     coords: *const c_int,
     rank: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_CART_RANK);
+            standard::function(index::MPI_CART_RANK);
         let code = call(handle::Comm::decode(comm), coords.cast_mut(), rank);
         array::encode_numbers(code, rank, 1, number::rank::encode);
         error::encode(code)
@@ -142,10 +142,10 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
     rank_source: *mut c_int,
     rank_dest: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_CART_SHIFT);
+            standard::function(index::MPI_CART_SHIFT);
         let code = call(
             handle::Comm::decode(comm),
             direction,
@@ -166,15 +166,15 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut usize) -> c_int =
-            standard::function(place::MPI_CART_SUB);
+            standard::function(index::MPI_CART_SUB);
         let code = call(
             handle::Comm::decode(comm),
             remain_dims.cast_mut(),
-            handle::place(newcomm, &mut newcomm_made),
+            handle::out_pointer(newcomm, &mut newcomm_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(newcomm, newcomm_made);
@@ -186,10 +186,10 @@ alias!(MPI_Cart_sub => PMPI_Cart_sub);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cartdim_get(comm: c_int, ndims: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_CARTDIM_GET);
+            standard::function(index::MPI_CARTDIM_GET);
         error::encode(call(handle::Comm::decode(comm), ndims))
     }
 }
@@ -197,10 +197,10 @@ alias!(MPI_Cartdim_get => PMPI_Cartdim_get);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_DIMS_CREATE);
+            standard::function(index::MPI_DIMS_CREATE);
         error::encode(call(nnodes, ndims, dims))
     }
 }
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
     reorder: c_int,
     comm_dist_graph: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_dist_graph_made = 0;
         let call: unsafe extern "C" fn(
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
             usize,
             c_int,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_DIST_GRAPH_CREATE);
+        ) -> c_int = standard::function(index::MPI_DIST_GRAPH_CREATE);
         let code = call(
             handle::Comm::decode(comm_old),
             n,
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
             number::weights::decode(weights),
             handle::Info::decode(info),
             reorder,
-            handle::place(comm_dist_graph, &mut comm_dist_graph_made),
+            handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     reorder: c_int,
     comm_dist_graph: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_dist_graph_made = 0;
         let call: unsafe extern "C" fn(
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
             usize,
             c_int,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_DIST_GRAPH_CREATE_ADJACENT);
+        ) -> c_int = standard::function(index::MPI_DIST_GRAPH_CREATE_ADJACENT);
         let code = call(
             handle::Comm::decode(comm_old),
             indegree,
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
             number::weights::decode(destweights),
             handle::Info::decode(info),
             reorder,
-            handle::place(comm_dist_graph, &mut comm_dist_graph_made),
+            handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
     destinations: *mut c_int,
     destweights: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(
             usize,
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
             c_int,
             *mut c_int,
             *mut c_int,
-        ) -> c_int = standard::function(place::MPI_DIST_GRAPH_NEIGHBORS);
+        ) -> c_int = standard::function(index::MPI_DIST_GRAPH_NEIGHBORS);
         error::encode(call(
             handle::Comm::decode(comm),
             maxindegree,
@@ -340,10 +340,10 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
     outdegree: *mut c_int,
     weighted: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
+            standard::function(index::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
         error::encode(call(
             handle::Comm::decode(comm),
             indegree,
@@ -363,7 +363,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
     reorder: c_int,
     comm_graph: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_graph_made = 0;
         let call: unsafe extern "C" fn(
@@ -373,14 +373,14 @@ pub unsafe extern "C" fn PMPI_Graph_create(
             *mut c_int,
             c_int,
             *mut usize,
-        ) -> c_int = standard::function(place::MPI_GRAPH_CREATE);
+        ) -> c_int = standard::function(index::MPI_GRAPH_CREATE);
         let code = call(
             handle::Comm::decode(comm_old),
             nnodes,
             index.cast_mut(),
             edges.cast_mut(),
             reorder,
-            handle::place(comm_graph, &mut comm_graph_made),
+            handle::out_pointer(comm_graph, &mut comm_graph_made),
         );
         if code == 0 {
             handle::store::<handle::Comm>(comm_graph, comm_graph_made);
@@ -398,10 +398,10 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     index: *mut c_int,
     edges: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_GRAPH_GET);
+            standard::function(index::MPI_GRAPH_GET);
         error::encode(call(
             handle::Comm::decode(comm),
             maxindex,
@@ -421,10 +421,10 @@ pub unsafe extern "C" fn PMPI_Graph_map(
     edges: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_GRAPH_MAP);
+            standard::function(index::MPI_GRAPH_MAP);
         let code = call(
             handle::Comm::decode(comm),
             nnodes,
@@ -445,10 +445,10 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_GRAPH_NEIGHBORS);
+            standard::function(index::MPI_GRAPH_NEIGHBORS);
         error::encode(call(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
@@ -465,10 +465,10 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_GRAPH_NEIGHBORS_COUNT);
+            standard::function(index::MPI_GRAPH_NEIGHBORS_COUNT);
         error::encode(call(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
@@ -484,10 +484,10 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
     nnodes: *mut c_int,
     nedges: *mut c_int,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_int) -> c_int =
-            standard::function(place::MPI_GRAPHDIMS_GET);
+            standard::function(index::MPI_GRAPHDIMS_GET);
         error::encode(call(handle::Comm::decode(comm), nnodes, nedges))
     }
 }
@@ -495,10 +495,10 @@ alias!(MPI_Graphdims_get => PMPI_Graphdims_get);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Topo_test(comm: c_int, status: *mut c_int) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_TOPO_TEST);
+            standard::function(index::MPI_TOPO_TEST);
         let code = call(handle::Comm::decode(comm), status);
         array::encode_numbers(code, status, 1, number::topology::encode);
         error::encode(code)

@@ -15,7 +15,7 @@ use crate::args::{InOut, Out};
 use crate::calls::errhandler;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::handle::made;
+use crate::handle::creation;
 use crate::state::{self, WinObject};
 use crate::{c, check};
 
@@ -145,7 +145,7 @@ fn create(
     };
     keys.known.insert(number, key);
     out.set(number);
-    made::note_key(subject.creator(), number);
+    creation::note_key(subject.creator(), number);
     Ok(())
 }
 
@@ -193,7 +193,7 @@ fn detach(extras: &Extras, number: c_int) {
 fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<()> {
     usable_key(subject, name, key.get())?;
     keys().change(key.get(), |key| key.freed = true);
-    made::forget_key(key.get());
+    creation::forget_key(key.get());
     key.set(k::MPI_KEYVAL_INVALID);
     Ok(())
 }

@@ -58,7 +58,7 @@ pub(crate) fn prepare(
 fn rank(root: Root) -> usize {
     match root {
         Root::Rank(rank) => rank,
-        Root::Here | Root::Beside => usize::MAX,
+        Root::ThisRank | Root::ProcNull => usize::MAX,
     }
 }
 
@@ -73,7 +73,7 @@ pub fn barrier(comm: CommRef) -> Checked<Collective<'static>> {
 /// `MPI_Bcast`.
 pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
-        let data = significant(root != Root::Beside, || buffer.buffer())?;
+        let data = significant(root != Root::ProcNull, || buffer.buffer())?;
         return Ok(inter::bcast(&sides, data.as_ref(), root)?.into());
     }
     Ok(Collective::Bcast {
@@ -163,7 +163,7 @@ fn gather_blocks(
 ) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let out = significant(is_across_from_root(root), || send.buffer())?;
-        let into = significant(root == Root::Here, || blocks(sides.remote))?;
+        let into = significant(root == Root::ThisRank, || blocks(sides.remote))?;
         return Ok(inter::gather(name, &sides, out.as_ref(), into.as_ref(), root)?.into());
     }
     let (me, size, root) = place(comm, root);
@@ -220,7 +220,7 @@ fn scatter_blocks(
 ) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let into = significant(is_across_from_root(root), || receive.buffer())?;
-        let out = significant(root == Root::Here, || blocks(sides.remote))?;
+        let out = significant(root == Root::ThisRank, || blocks(sides.remote))?;
         return Ok(inter::scatter(name, &sides, out.as_ref(), into.as_ref(), root)?.into());
     }
     let (me, size, root) = place(comm, root);

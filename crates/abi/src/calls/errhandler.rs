@@ -53,7 +53,7 @@ pub(crate) fn create(
 
 pub fn errhandler_free(mut errhandler: InOut<c::Errhandler>) -> Checked<()> {
     let handler = check::errhandler(errhandler.get(), "errhandler")?;
-    handle::made::forget(handler.0);
+    handle::creation::forget(handler.0);
     ErrhandlerObject::release(handler);
     errhandler.set(k::MPI_ERRHANDLER_NULL);
     Ok(())

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weft_mpi::info::Info;
-use weft_mpi::io::{self, Access, AccessMode, Direction, Place, Representation, Whence};
+use weft_mpi::io::{self, Access, AccessMode, Direction, FilePosition, Representation, Whence};
 use weft_mpi::{Comm, Datatype};
 
 use crate::args::{BufferArgument, CountOut, InOut, Out, TextOut, text_of};
@@ -35,7 +35,7 @@ pub(crate) const NO_FILE: c::File = k::MPI_FILE_NULL;
 /// The access that a call makes.
 fn access_of(
     direction: Direction,
-    place: Place,
+    place: FilePosition,
     together: bool,
     buffer: &BufferArgument,
 ) -> Checked<Access> {

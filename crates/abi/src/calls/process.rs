@@ -37,7 +37,7 @@ pub use spawn::{comm_spawn, comm_spawn_multiple};
 fn root_of(root: Root) -> u32 {
     match root {
         Root::Rank(rank) => rank as u32,
-        Root::Here | Root::Beside => 0,
+        Root::ThisRank | Root::ProcNull => 0,
     }
 }
 
@@ -107,20 +107,20 @@ fn other_jobs() -> Checked<&'static OtherJobs> {
 }
 
 /// The target of a port name.
-enum Called {
+enum PortOwner {
     /// A process of this job.
-    Here(Port),
+    ThisJob(Port),
     /// One of another job.
-    Elsewhere(Box<dyn Line>),
+    OtherJob(Box<dyn Line>),
 }
 
 /// The port of a name, which is open.
-fn find_port(name: &str) -> Checked<Called> {
+fn find_port(name: &str) -> Checked<PortOwner> {
     let port = name.to_owned();
     match ask(JobRequest::FindPort { port })? {
-        JobAnswer::Elsewhere => Ok(Called::Elsewhere(other_jobs()?.call(name)?)),
+        JobAnswer::Elsewhere => Ok(PortOwner::OtherJob(other_jobs()?.call(name)?)),
         JobAnswer::Done => match PortName::parse(name) {
-            Some((_, PortName { owner, number })) => Ok(Called::Here(Port {
+            Some((_, PortName { owner, number })) => Ok(PortOwner::ThisJob(Port {
                 owner: weft_fabric::Peer(owner),
                 number,
             })),
@@ -138,7 +138,7 @@ fn port_at_root(
     comm: &Comm,
     root: u32,
     port_name: *const c_char,
-) -> Option<weft_mpi::Result<Called>> {
+) -> Option<weft_mpi::Result<PortOwner>> {
     (comm.rank() == root && comm.remote_group().is_none()).then(|| {
         // SAFETY: at the root a string that does not change until the call returns (MPI 5.0, section 11.9); null is refused.
         let name = unsafe { check::text(port_name, "port_name") };
@@ -158,7 +158,7 @@ pub fn comm_accept(
     let root = root_of(root);
     let port = port_at_root(comm, root, port_name);
     let port = port.map(|port| match port? {
-        Called::Here(port) if port.owner == comm.process().me() => Ok(port),
+        PortOwner::ThisJob(port) if port.owner == comm.process().me() => Ok(port),
         _ => Err(weft_mpi::Error::new(
             weft_mpi::ErrorClass::Port,
             "the port belongs to another process; accept where MPI_Open_port was called",
@@ -178,8 +178,8 @@ pub fn comm_connect(
     newcomm.set(k::MPI_COMM_NULL);
     let root = root_of(root);
     let made = match port_at_root(comm, root, port_name) {
-        Some(Ok(Called::Elsewhere(way))) => comm.connect_elsewhere(root, way)?,
-        Some(Ok(Called::Here(port))) => comm.connect_to(root, Some(Ok(port)))?,
+        Some(Ok(PortOwner::OtherJob(way))) => comm.connect_to_other_job(root, way)?,
+        Some(Ok(PortOwner::ThisJob(port))) => comm.connect_to(root, Some(Ok(port)))?,
         Some(Err(error)) => comm.connect_to(root, Some(Err(error)))?,
         None => comm.connect_to(root, None)?,
     };

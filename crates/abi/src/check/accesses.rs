@@ -27,9 +27,9 @@ use weft_sys::span::Region;
 use super::epochs::{self, Within};
 use super::findings;
 use super::under_way::Memory;
-use crate::handle::made::Made;
+use crate::handle::creation::NamedCallSite;
 
-pub use kind::Kind;
+pub use kind::AccessKind;
 
 /// Most accesses of an epoch that are kept: further ones are not checked.
 const MOST: usize = 4096;
@@ -40,8 +40,8 @@ const PIECES: usize = 1024;
 /// An access of this origin, in an epoch that is open.
 #[derive(Debug)]
 pub struct Access {
-    pub made: Made,
-    pub kind: Kind,
+    pub made: NamedCallSite,
+    pub kind: AccessKind,
     pub target: u32,
     /// Bytes of the target's memory, from its base, or addresses for a dynamic window; in order.
     pub spans: Vec<Range<i64>>,
@@ -57,7 +57,7 @@ pub struct Access {
 
 #[cfg(test)]
 impl Access {
-    pub fn for_tests(made: Made, kind: Kind, spans: Vec<Range<i64>>) -> Self {
+    pub fn for_tests(made: NamedCallSite, kind: AccessKind, spans: Vec<Range<i64>>) -> Self {
         Self {
             made,
             kind,
@@ -134,7 +134,7 @@ fn spans(window: &Window, target: &TargetBuffer<'_>) -> Vec<Range<i64>> {
 pub fn watch(
     call: &'static str,
     window: &Window,
-    what: (Kind, &TargetBuffer<'_>),
+    what: (AccessKind, &TargetBuffer<'_>),
     buffers: (Option<&Buffer>, Option<&Buffer>),
 ) -> u64 {
     if super::is_full() {
@@ -214,7 +214,7 @@ pub fn request_ended(id: RequestId, call: &'static str) -> Option<String> {
     let open = windows.get_mut(&context)?;
     open[place].request = None;
     let found = open[place].free(call);
-    let over = (open[place].kind == Kind::Get).then(|| open.remove(place));
+    let over = (open[place].kind == AccessKind::Get).then(|| open.remove(place));
     drop(windows);
     epochs::keep(context, over.into_iter().collect());
     found
@@ -229,7 +229,7 @@ impl Access {
             format!(
                 "the buffer of {} was changed before {}; leave it alone until then: what arrives is chance",
                 self.made.describe(),
-                Made::here(call).describe(),
+                NamedCallSite::here(call).describe(),
             )
         })
     }
@@ -239,13 +239,13 @@ impl Access {
 fn begun(
     call: &'static str,
     window: &Window,
-    (kind, target): (Kind, &TargetBuffer<'_>),
+    (kind, target): (AccessKind, &TargetBuffer<'_>),
     (sent, received): (Option<&Buffer>, Option<&Buffer>),
 ) -> u64 {
     look_at_types(call, target, sent.or(received));
     let memory = |receives| move |buffer: &Buffer| Memory::of(buffer.clone(), receives);
     let mut access = Access {
-        made: Made::here(call),
+        made: NamedCallSite::here(call),
         kind,
         target: target.rank,
         spans: spans(window, target),
@@ -258,7 +258,7 @@ fn begun(
     let number = access.number;
     access.local.extend(sent.map(memory(false)));
     access.local.extend(received.map(memory(true)));
-    if kind == Kind::Put && access.spans.len() == 1 {
+    if kind == AccessKind::Put && access.spans.len() == 1 {
         access.sum = access.local.first().and_then(Memory::sum);
     }
     let mut windows = all();
@@ -285,7 +285,7 @@ fn look_at_types(call: &'static str, target: &TargetBuffer<'_>, own: Option<&Buf
     if !own.fits(there) {
         findings::tell(&format!(
             "{} has {} at this rank and {} at rank {} of the window; the datatypes of both sides must consist of the same basic elements in the same order",
-            Made::here(call).describe(),
+            NamedCallSite::here(call).describe(),
             own.name(),
             there.name(),
             target.rank,
@@ -299,7 +299,7 @@ fn conflict(one: &Access, before: &Access) -> Option<String> {
     // Accumulating accesses of one origin are done in order.
     let ordered = matches!(
         (one.kind, before.kind),
-        (Kind::Accumulate(_), Kind::Accumulate(_))
+        (AccessKind::Accumulate(_), AccessKind::Accumulate(_))
     );
     if let Some(Some(bytes)) = both
         && one.kind.conflicts(before.kind)

@@ -16,10 +16,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use weft_mpi::error::Result;
 use weft_mpi::rma::{Flavor, Window};
 
-use super::accesses::{self, Access, Ended, Kind, bytes_of, common};
+use super::accesses::{self, Access, AccessKind, Ended, bytes_of, common};
 use super::epochs::{self, Within};
 use super::findings;
-use crate::handle::made::Made;
+use crate::handle::creation::NamedCallSite;
 use crate::state;
 
 /// Larger windows are not copied.
@@ -35,7 +35,7 @@ static COPIES: LazyLock<Mutex<HashMap<u32, Vec<u8>>>> = LazyLock::new(Mutex::def
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     origin: u32,
-    kind: Kind,
+    kind: AccessKind,
     spans: Vec<Range<i64>>,
     sum: Option<u64>,
     within: Within,
@@ -46,9 +46,9 @@ struct Told {
 impl Told {
     fn encode(access: &Access, made: &str, into: &mut Vec<u8>) {
         let (kind, op) = match access.kind {
-            Kind::Get => (0, 0),
-            Kind::Put => (1, 0),
-            Kind::Accumulate(op) => (2, op),
+            AccessKind::Get => (0, 0),
+            AccessKind::Put => (1, 0),
+            AccessKind::Accumulate(op) => (2, op),
         };
         let made = &made.as_bytes()[..made.len().min(usize::from(u16::MAX))];
         into.extend([kind, op, u8::from(access.sum.is_some())]);
@@ -95,9 +95,9 @@ impl Told {
         Some(Self {
             origin,
             kind: match kind {
-                0 => Kind::Get,
-                1 => Kind::Put,
-                _ => Kind::Accumulate(op),
+                0 => AccessKind::Get,
+                1 => AccessKind::Put,
+                _ => AccessKind::Accumulate(op),
             },
             sum: (has_sum != 0).then_some(sum),
             within,
@@ -172,7 +172,7 @@ fn heard(window: &Window, told: &[Vec<u8>]) -> Vec<Told> {
 fn tell(window: &Window, over: &[Access]) -> Vec<Vec<u8>> {
     let mut out = vec![Vec::new(); window.size() as usize];
     // Naming a place reads debug information.
-    let mut named: HashMap<Made, String> = HashMap::new();
+    let mut named: HashMap<NamedCallSite, String> = HashMap::new();
     for access in over {
         let made = named
             .entry(access.made)
@@ -225,8 +225,8 @@ fn look_at_memory(window: &Window, all: &[Told], conflicting: &[bool]) {
             others.any(|(_, other)| other.kind.writes() && common(&other.spans, span).is_some())
         };
         let verb = match (told.kind, told.sum) {
-            (Kind::Put, Some(_)) => "writes",
-            (Kind::Get, _) => "reads",
+            (AccessKind::Put, Some(_)) => "writes",
+            (AccessKind::Get, _) => "reads",
             _ => continue,
         };
         if told.within != Within::Fences
@@ -254,7 +254,7 @@ fn look_at_memory(window: &Window, all: &[Told], conflicting: &[bool]) {
             found.push(format!(
                 "the program has stored to {} of its window's memory in the epoch that {} ends, in which {} by rank {} of the window {verb} them: what is there is chance; store after the fence",
                 bytes_of(span),
-                Made::here("MPI_Win_fence").describe(),
+                NamedCallSite::here("MPI_Win_fence").describe(),
                 told.made,
                 told.origin,
             ));
@@ -310,17 +310,17 @@ mod tests {
     #[test]
     fn what_is_told_is_what_is_heard() {
         let mut bytes = Vec::new();
-        let made = Made {
+        let made = NamedCallSite {
             call: "MPI_Put",
             place: None,
         };
         let spans = vec![-8..4, 16..80];
-        for kind in [Kind::Get, Kind::Put, Kind::Accumulate(3)] {
+        for kind in [AccessKind::Get, AccessKind::Put, AccessKind::Accumulate(3)] {
             let access = Access::for_tests(made, kind, spans.clone());
             Told::encode(&access, "MPI_Put at a.c:3", &mut bytes);
         }
         let mut rest = &bytes[..];
-        for kind in [Kind::Get, Kind::Put, Kind::Accumulate(3)] {
+        for kind in [AccessKind::Get, AccessKind::Put, AccessKind::Accumulate(3)] {
             let told = Told::decode(2, &mut rest).expect("one");
             assert_eq!((told.kind, told.origin, &told.spans), (kind, 2, &spans));
             assert_eq!(told.made, "MPI_Put at a.c:3");

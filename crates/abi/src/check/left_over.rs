@@ -16,79 +16,79 @@ use weft_mpi::left_over::{self, Compared, Owner, Report};
 
 use super::{mode, under_way};
 use crate::handle::ObjectKind;
-use crate::handle::made::{self, Thing};
+use crate::handle::creation::{self, CreatedKind};
 use crate::state::{self, Runtime};
 
 /// Ranks that report what a session has left: they do not compare.
 const TELLERS: u32 = 4;
 
 /// Kinds of things, in words: one, several, what was not done; and whether the default checks report them.
-const KINDS: [(Thing, &str, &str, &str, bool); 10] = [
+const KINDS: [(CreatedKind, &str, &str, &str, bool); 10] = [
     (
-        Thing::Object(ObjectKind::Message),
+        CreatedKind::Object(ObjectKind::Message),
         "matched message",
         "matched messages",
         "never received",
         true,
     ),
     (
-        Thing::Object(ObjectKind::Win),
+        CreatedKind::Object(ObjectKind::Win),
         "window",
         "windows",
         "never freed",
         true,
     ),
     (
-        Thing::Object(ObjectKind::File),
+        CreatedKind::Object(ObjectKind::File),
         "file",
         "files",
         "never closed",
         true,
     ),
     (
-        Thing::Object(ObjectKind::Comm),
+        CreatedKind::Object(ObjectKind::Comm),
         "communicator",
         "communicators",
         "never freed",
         true,
     ),
     (
-        Thing::Object(ObjectKind::Datatype),
+        CreatedKind::Object(ObjectKind::Datatype),
         "datatype",
         "datatypes",
         "never freed",
         true,
     ),
     (
-        Thing::Object(ObjectKind::Group),
+        CreatedKind::Object(ObjectKind::Group),
         "group",
         "groups",
         "never freed",
         true,
     ),
     (
-        Thing::Object(ObjectKind::Op),
+        CreatedKind::Object(ObjectKind::Op),
         "operation",
         "operations",
         "never freed",
         true,
     ),
     (
-        Thing::Object(ObjectKind::Info),
+        CreatedKind::Object(ObjectKind::Info),
         "info object",
         "info objects",
         "never freed",
         false,
     ),
     (
-        Thing::Object(ObjectKind::Errhandler),
+        CreatedKind::Object(ObjectKind::Errhandler),
         "error handler",
         "error handlers",
         "never freed",
         false,
     ),
     (
-        Thing::KeyValue,
+        CreatedKind::KeyValue,
         "key value",
         "key values",
         "never freed",
@@ -127,7 +127,7 @@ fn report(runtime: &Runtime) -> Report {
     report.add_collectives(&runtime.process, &owner);
     report.add_requests(&runtime.process, &owner, &under_way::made, full);
     let mut places: BTreeMap<usize, BTreeMap<String, usize>> = BTreeMap::new();
-    for (thing, made) in made::list() {
+    for (thing, made) in creation::list() {
         let Some(kind) = KINDS.iter().position(|kind| kind.0 == thing) else {
             continue;
         };

@@ -103,8 +103,8 @@ pub fn root(rank: c_int, comm: &Comm, name: &'static str) -> Checked<Root> {
         return Ok(Root::Rank(rank as usize));
     }
     match rank {
-        k::MPI_ROOT if comm.remote_group().is_some() => Ok(Root::Here),
-        k::MPI_PROC_NULL if comm.remote_group().is_some() => Ok(Root::Beside),
+        k::MPI_ROOT if comm.remote_group().is_some() => Ok(Root::ThisRank),
+        k::MPI_PROC_NULL if comm.remote_group().is_some() => Ok(Root::ProcNull),
         _ => Err(bad_root(rank, comm, name)),
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use super::{find_communicator, findings};
 use crate::c;
 use crate::generated::constants as k;
-use crate::handle::made::Made;
+use crate::handle::creation::NamedCallSite;
 
 /// A receive, or a probe, with these arguments is about to be made.
 #[cold]
@@ -33,7 +33,7 @@ pub fn look(call: &'static str, source: c_int, tag: c_int, comm: c::Comm) {
     findings::tell(&format!(
         "{} takes a message from any source, and one {} and one {} on {} are here: which it gets is chance; name the source \
          unless either is right",
-        Made::here(call).describe(),
+        NamedCallSite::here(call).describe(),
         said(*first),
         said(*other),
         comm.extras().name_or("a communicator without name"),

@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 
 use super::findings;
 use crate::generated::constants as k;
-use crate::handle::made::Made;
+use crate::handle::creation::NamedCallSite;
 use crate::state;
 
 /// Words in the names of calls that any thread may make at any time.
@@ -75,6 +75,6 @@ fn look(call: &'static str, level: c_int, is_main: bool, others: bool) {
     }
     findings::tell(&format!(
         "{} is called by {what}, but the level asked for is {name}; ask MPI_Init_thread for more",
-        Made::here(call).describe()
+        NamedCallSite::here(call).describe()
     ));
 }

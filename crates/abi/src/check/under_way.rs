@@ -23,7 +23,7 @@ use weft_mpi::{Buffer, RequestId};
 use super::{accesses, buffer, committed, count, findings};
 use crate::c;
 use crate::generated::constants as k;
-use crate::handle::made::Made;
+use crate::handle::creation::NamedCallSite;
 use crate::handle::request::{Named, unpack};
 use crate::state;
 
@@ -155,7 +155,7 @@ impl Memory {
 /// A request of which the program has a handle.
 #[derive(Debug)]
 struct UnderWay {
-    made: Made,
+    made: NamedCallSite,
     memory: Vec<Memory>,
     is_active: bool,
 }
@@ -174,7 +174,11 @@ pub fn made(id: RequestId) -> Option<String> {
 
 /// A call uses memory that requests under way use in another way. Returns the findings, to be reported
 /// without the lock.
-fn conflicts(all: &HashMap<RequestId, UnderWay>, made: &Made, memory: &[Memory]) -> Vec<String> {
+fn conflicts(
+    all: &HashMap<RequestId, UnderWay>,
+    made: &NamedCallSite,
+    memory: &[Memory],
+) -> Vec<String> {
     let mut found = Vec::new();
     for other in all.values().filter(|other| other.is_active) {
         for (one, theirs) in memory
@@ -217,7 +221,7 @@ pub unsafe fn used(call: &'static str, buffers: &[BufferUse]) {
     if requests.is_empty() {
         return;
     }
-    let found = conflicts(&requests, &Made::here(call), &memory);
+    let found = conflicts(&requests, &NamedCallSite::here(call), &memory);
     drop(requests);
     tell_all(found);
 }
@@ -240,7 +244,7 @@ pub unsafe fn begun(
     let Named::Request(id, persistent) = unpack(unsafe { request.read_unaligned() }) else {
         return;
     };
-    let made = Made::here(call);
+    let made = NamedCallSite::here(call);
     // SAFETY: as the caller promises.
     let memory = buffers
         .iter()
@@ -263,7 +267,11 @@ pub unsafe fn begun(
 }
 
 /// A request is under way from now on.
-fn activate(all: &mut HashMap<RequestId, UnderWay>, id: RequestId, made: &Made) -> Vec<String> {
+fn activate(
+    all: &mut HashMap<RequestId, UnderWay>,
+    id: RequestId,
+    made: &NamedCallSite,
+) -> Vec<String> {
     let Some(mut one) = all.remove(&id) else {
         return Vec::new();
     };
@@ -300,7 +308,7 @@ fn ended(
             found.push(format!(
                 "the buffer of {} was {how} before {} has ended the send; leave it alone until then",
                 one.made.describe(),
-                Made::here(call).describe(),
+                NamedCallSite::here(call).describe(),
             ));
         }
     }
@@ -353,7 +361,7 @@ impl Watched {
             };
             match self.call {
                 "MPI_Start" | "MPI_Startall" if code == k::MPI_SUCCESS => {
-                    found.extend(activate(&mut requests, id, &Made::here(self.call)));
+                    found.extend(activate(&mut requests, id, &NamedCallSite::here(self.call)));
                 }
                 "MPI_Start" | "MPI_Startall" | "MPI_Cancel" => {}
                 "MPI_Request_free" => {
@@ -364,7 +372,7 @@ impl Watched {
                     {
                         found.push(format!(
                             "{} frees the receive of {}, which has not ended: nobody can know when its buffer is filled; wait for it",
-                            Made::here(self.call).describe(),
+                            NamedCallSite::here(self.call).describe(),
                             one.made.describe(),
                         ));
                     }

@@ -230,7 +230,7 @@ fn every_order_of_join_detach_and_end_is_answered_as_promised() {
 }
 
 #[test]
-fn of_many_who_join_or_detach_at_once_one_has_it() {
+fn only_one_of_many_joins_or_detaches_a_fiber() {
     let _names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     const THREADS: usize = 3;
     const ROUNDS: usize = 2_000;

@@ -21,7 +21,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
     is_set: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Abi_get_fortran_booleans", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let is_set = check::out(is_set, "is_set")?;
             calls::abi::abi_get_fortran_booleans(logical_size, logical_true, logical_false, is_set)
@@ -33,14 +33,14 @@ alias!(MPI_Abi_get_fortran_booleans => PMPI_Abi_get_fortran_booleans);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c::Info) -> c_int {
     let code = entry::run("MPI_Abi_get_fortran_info", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::abi::abi_get_fortran_info(info)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Abi_get_fortran_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Abi_get_fortran_info", code, info.cast()) };
     code
 }
 alias!(MPI_Abi_get_fortran_info => PMPI_Abi_get_fortran_info);
@@ -48,14 +48,14 @@ alias!(MPI_Abi_get_fortran_info => PMPI_Abi_get_fortran_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut c::Info) -> c_int {
     let code = entry::run("MPI_Abi_get_info", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::abi::abi_get_info(info)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Abi_get_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Abi_get_info", code, info.cast()) };
     code
 }
 alias!(MPI_Abi_get_info => PMPI_Abi_get_info);
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_version(
     abi_minor: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Abi_get_version", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let abi_major = check::out(abi_major, "abi_major")?;
             let abi_minor = check::out(abi_minor, "abi_minor")?;
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
     logical_false: *mut c_void,
 ) -> c_int {
     entry::run("MPI_Abi_set_fortran_booleans", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::abi::abi_set_fortran_booleans(logical_size, logical_true, logical_false) }
     })
 }
@@ -92,7 +92,7 @@ alias!(MPI_Abi_set_fortran_booleans => PMPI_Abi_set_fortran_booleans);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: c::Info) -> c_int {
     entry::run("MPI_Abi_set_fortran_info", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info_or_null(info, "info")?;
             calls::abi::abi_set_fortran_info(info)

@@ -17,7 +17,7 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_Attr_delete(comm: c::Comm, keyval: c_int) -> c_int {
     entry::run("MPI_Attr_delete", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::attribute::attr_delete(comm, keyval)
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMPI_Attr_get(
 ) -> c_int {
     entry::run("MPI_Attr_get", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let flag = check::out(flag, "flag")?;
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn PMPI_Attr_put(
 ) -> c_int {
     entry::run("MPI_Attr_put", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::attribute::attr_put(comm, keyval, attribute_val)
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_keyval(
 ) -> c_int {
     entry::run("MPI_Comm_create_keyval", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm_keyval = check::out(comm_keyval, "comm_keyval")?;
             calls::attribute::comm_create_keyval(
@@ -89,7 +89,7 @@ alias!(MPI_Comm_create_keyval => PMPI_Comm_create_keyval);
 pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: c::Comm, comm_keyval: c_int) -> c_int {
     entry::run("MPI_Comm_delete_attr", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::attribute::comm_delete_attr(comm, comm_keyval)
@@ -102,7 +102,7 @@ alias!(MPI_Comm_delete_attr => PMPI_Comm_delete_attr);
 pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
     entry::run("MPI_Comm_free_keyval", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm_keyval = check::in_out(comm_keyval, "comm_keyval")?;
             calls::attribute::comm_free_keyval(comm_keyval)
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_attr(
 ) -> c_int {
     entry::run("MPI_Comm_get_attr", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let flag = check::out(flag, "flag")?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
 ) -> c_int {
     entry::run("MPI_Comm_set_attr", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::attribute::comm_set_attr(comm, comm_keyval, attribute_val)
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn PMPI_Keyval_create(
 ) -> c_int {
     entry::run("MPI_Keyval_create", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let keyval = check::out(keyval, "keyval")?;
             calls::attribute::keyval_create(copy_fn, delete_fn, keyval, extra_state)
@@ -169,7 +169,7 @@ alias!(MPI_Keyval_create => PMPI_Keyval_create);
 pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
     entry::run("MPI_Keyval_free", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let keyval = check::in_out(keyval, "keyval")?;
             calls::attribute::keyval_free(keyval)
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn PMPI_Type_create_keyval(
 ) -> c_int {
     entry::run("MPI_Type_create_keyval", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let type_keyval = check::out(type_keyval, "type_keyval")?;
             calls::attribute::type_create_keyval(
@@ -205,7 +205,7 @@ alias!(MPI_Type_create_keyval => PMPI_Type_create_keyval);
 pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: c::Datatype, type_keyval: c_int) -> c_int {
     entry::run("MPI_Type_delete_attr", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             calls::attribute::type_delete_attr(datatype, type_keyval)
@@ -218,7 +218,7 @@ alias!(MPI_Type_delete_attr => PMPI_Type_delete_attr);
 pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
     entry::run("MPI_Type_free_keyval", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let type_keyval = check::in_out(type_keyval, "type_keyval")?;
             calls::attribute::type_free_keyval(type_keyval)
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
 ) -> c_int {
     entry::run("MPI_Type_get_attr", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let flag = check::out(flag, "flag")?;
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
 ) -> c_int {
     entry::run("MPI_Type_set_attr", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             calls::attribute::type_set_attr(datatype, type_keyval, attribute_val)
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn PMPI_Win_create_keyval(
 ) -> c_int {
     entry::run("MPI_Win_create_keyval", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win_keyval = check::out(win_keyval, "win_keyval")?;
             calls::attribute::win_create_keyval(
@@ -290,7 +290,7 @@ alias!(MPI_Win_create_keyval => PMPI_Win_create_keyval);
 pub unsafe extern "C" fn PMPI_Win_delete_attr(win: c::Win, win_keyval: c_int) -> c_int {
     entry::run("MPI_Win_delete_attr", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::attribute::win_delete_attr(win, win_keyval)
@@ -303,7 +303,7 @@ alias!(MPI_Win_delete_attr => PMPI_Win_delete_attr);
 pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
     entry::run("MPI_Win_free_keyval", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win_keyval = check::in_out(win_keyval, "win_keyval")?;
             calls::attribute::win_free_keyval(win_keyval)
@@ -321,7 +321,7 @@ pub unsafe extern "C" fn PMPI_Win_get_attr(
 ) -> c_int {
     entry::run("MPI_Win_get_attr", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let flag = check::out(flag, "flag")?;
@@ -339,7 +339,7 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
 ) -> c_int {
     entry::run("MPI_Win_set_attr", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::attribute::win_set_attr(win, win_keyval, attribute_val)

@@ -17,7 +17,7 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
     entry::run("MPI_Buffer_attach", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let size = check::bytes(size as i64, "size")?;
             calls::buffering::buffer_attach(buffer, size)
@@ -30,7 +30,7 @@ alias!(MPI_Buffer_attach => PMPI_Buffer_attach);
 pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: c::Count) -> c_int {
     entry::run("MPI_Buffer_attach_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let size = check::bytes(size as i64, "size")?;
             calls::buffering::buffer_attach(buffer, size)
@@ -43,7 +43,7 @@ alias!(MPI_Buffer_attach_c => PMPI_Buffer_attach_c);
 pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
     entry::run("MPI_Buffer_detach", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let size = check::count_out(size, "size")?;
             calls::buffering::buffer_detach(buffer_addr, size)
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn PMPI_Buffer_detach_c(
 ) -> c_int {
     entry::run("MPI_Buffer_detach_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let size = check::count_out(size, "size")?;
             calls::buffering::buffer_detach(buffer_addr, size)
@@ -72,7 +72,7 @@ alias!(MPI_Buffer_detach_c => PMPI_Buffer_detach_c);
 pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
     entry::run("MPI_Buffer_flush", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::buffering::buffer_flush() }
     })
 }
@@ -82,7 +82,7 @@ alias!(MPI_Buffer_flush => PMPI_Buffer_flush);
 pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut c::Request) -> c_int {
     let code = entry::run("MPI_Buffer_iflush", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::out(request, "request")?;
             calls::buffering::buffer_iflush(request)
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
 ) -> c_int {
     entry::run("MPI_Comm_attach_buffer", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let size = check::bytes(size as i64, "size")?;
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
 ) -> c_int {
     entry::run("MPI_Comm_attach_buffer_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let size = check::bytes(size as i64, "size")?;
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
 ) -> c_int {
     entry::run("MPI_Comm_detach_buffer", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let size = check::count_out(size, "size")?;
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
 ) -> c_int {
     entry::run("MPI_Comm_detach_buffer_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let size = check::count_out(size, "size")?;
@@ -172,7 +172,7 @@ alias!(MPI_Comm_detach_buffer_c => PMPI_Comm_detach_buffer_c);
 pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: c::Comm) -> c_int {
     entry::run("MPI_Comm_flush_buffer", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::buffering::comm_flush_buffer(comm)
@@ -185,7 +185,7 @@ alias!(MPI_Comm_flush_buffer => PMPI_Comm_flush_buffer);
 pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c::Comm, request: *mut c::Request) -> c_int {
     let code = entry::run("MPI_Comm_iflush_buffer", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
 ) -> c_int {
     entry::run("MPI_Session_attach_buffer", Scope::Session(session), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let size = check::bytes(size as i64, "size")?;
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
         Scope::Session(session),
         || {
             state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let session = check::session(session, "session")?;
                 let size = check::bytes(size as i64, "size")?;
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer(
 ) -> c_int {
     entry::run("MPI_Session_detach_buffer", Scope::Session(session), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let size = check::count_out(size, "size")?;
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
         Scope::Session(session),
         || {
             state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let session = check::session(session, "session")?;
                 let size = check::count_out(size, "size")?;
@@ -284,7 +284,7 @@ alias!(MPI_Session_detach_buffer_c => PMPI_Session_detach_buffer_c);
 pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: c::Session) -> c_int {
     entry::run("MPI_Session_flush_buffer", Scope::Session(session), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             calls::buffering::session_flush_buffer(session)
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
 ) -> c_int {
     let code = entry::run("MPI_Session_iflush_buffer", Scope::Session(session), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let request = check::out(request, "request")?;

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
 ) -> c_int {
     entry::run("MPI_Allgather", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let schedule = calls::coll::allgather(
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
 ) -> c_int {
     entry::run("MPI_Allgather_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let schedule = calls::coll::allgather(
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
 ) -> c_int {
     entry::run("MPI_Allgatherv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
 ) -> c_int {
     entry::run("MPI_Allgatherv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
 ) -> c_int {
     entry::run("MPI_Allreduce", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
 ) -> c_int {
     entry::run("MPI_Allreduce_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
 ) -> c_int {
     entry::run("MPI_Alltoall", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let schedule = calls::coll::alltoall(
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
 ) -> c_int {
     entry::run("MPI_Alltoall_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let schedule = calls::coll::alltoall(
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
 ) -> c_int {
     entry::run("MPI_Alltoallv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -359,7 +359,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
 ) -> c_int {
     entry::run("MPI_Alltoallv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -403,7 +403,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
 ) -> c_int {
     entry::run("MPI_Alltoallw", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
 ) -> c_int {
     entry::run("MPI_Alltoallw_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -477,12 +477,12 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
 }
 alias!(MPI_Alltoallw_c => PMPI_Alltoallw_c);
 
-/// `MPI_Barrier`, once the short way was not possible.
+/// `MPI_Barrier`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Barrier(comm: c::Comm) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Barrier(comm: c::Comm) -> c_int {
     entry::run("MPI_Barrier", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let schedule = calls::coll::barrier(comm)?;
@@ -493,12 +493,12 @@ pub(super) unsafe extern "C" fn whole_MPI_Barrier(comm: c::Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier(comm: c::Comm) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::barrier(comm) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Barrier(comm) }
+    unsafe { full_MPI_Barrier(comm) }
 }
 alias!(MPI_Barrier => PMPI_Barrier);
 
@@ -512,7 +512,7 @@ pub unsafe extern "C" fn PMPI_Bcast(
 ) -> c_int {
     entry::run("MPI_Bcast", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -542,7 +542,7 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
 ) -> c_int {
     entry::run("MPI_Bcast_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -573,7 +573,7 @@ pub unsafe extern "C" fn PMPI_Exscan(
 ) -> c_int {
     entry::run("MPI_Exscan", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -605,7 +605,7 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
 ) -> c_int {
     entry::run("MPI_Exscan_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -639,7 +639,7 @@ pub unsafe extern "C" fn PMPI_Gather(
 ) -> c_int {
     entry::run("MPI_Gather", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -678,7 +678,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
 ) -> c_int {
     entry::run("MPI_Gather_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -718,7 +718,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
 ) -> c_int {
     entry::run("MPI_Gatherv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -761,7 +761,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
 ) -> c_int {
     entry::run("MPI_Gatherv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -802,7 +802,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
 ) -> c_int {
     entry::run("MPI_Reduce", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -837,7 +837,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
 ) -> c_int {
     entry::run("MPI_Reduce_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -871,7 +871,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
 ) -> c_int {
     entry::run("MPI_Reduce_scatter", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -902,7 +902,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
 ) -> c_int {
     entry::run("MPI_Reduce_scatter_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -933,7 +933,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
 ) -> c_int {
     entry::run("MPI_Reduce_scatter_block", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -965,7 +965,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
 ) -> c_int {
     entry::run("MPI_Reduce_scatter_block_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -997,7 +997,7 @@ pub unsafe extern "C" fn PMPI_Scan(
 ) -> c_int {
     entry::run("MPI_Scan", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1029,7 +1029,7 @@ pub unsafe extern "C" fn PMPI_Scan_c(
 ) -> c_int {
     entry::run("MPI_Scan_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1063,7 +1063,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
 ) -> c_int {
     entry::run("MPI_Scatter", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -1102,7 +1102,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
 ) -> c_int {
     entry::run("MPI_Scatter_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -1142,7 +1142,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
 ) -> c_int {
     entry::run("MPI_Scatterv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -1185,7 +1185,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
 ) -> c_int {
     entry::run("MPI_Scatterv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;

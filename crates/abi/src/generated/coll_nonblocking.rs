@@ -26,7 +26,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
 ) -> c_int {
     let code = entry::run("MPI_Iallgather", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
 ) -> c_int {
     let code = entry::run("MPI_Iallgather_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
 ) -> c_int {
     let code = entry::run("MPI_Iallgatherv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
 ) -> c_int {
     let code = entry::run("MPI_Iallgatherv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
 ) -> c_int {
     let code = entry::run("MPI_Iallreduce", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
 ) -> c_int {
     let code = entry::run("MPI_Iallreduce_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
 ) -> c_int {
     let code = entry::run("MPI_Ialltoall", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
 ) -> c_int {
     let code = entry::run("MPI_Ialltoall_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
@@ -372,7 +372,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
 ) -> c_int {
     let code = entry::run("MPI_Ialltoallv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -423,7 +423,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
 ) -> c_int {
     let code = entry::run("MPI_Ialltoallv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -474,7 +474,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
 ) -> c_int {
     let code = entry::run("MPI_Ialltoallw", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -525,7 +525,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
 ) -> c_int {
     let code = entry::run("MPI_Ialltoallw_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -565,7 +565,7 @@ alias!(MPI_Ialltoallw_c => PMPI_Ialltoallw_c);
 pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) -> c_int {
     let code = entry::run("MPI_Ibarrier", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let request = check::out(request, "request")?;
@@ -592,7 +592,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
 ) -> c_int {
     let code = entry::run("MPI_Ibcast", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -629,7 +629,7 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
 ) -> c_int {
     let code = entry::run("MPI_Ibcast_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -667,7 +667,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
 ) -> c_int {
     let code = entry::run("MPI_Iexscan", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -706,7 +706,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
 ) -> c_int {
     let code = entry::run("MPI_Iexscan_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -747,7 +747,7 @@ pub unsafe extern "C" fn PMPI_Igather(
 ) -> c_int {
     let code = entry::run("MPI_Igather", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -793,7 +793,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
 ) -> c_int {
     let code = entry::run("MPI_Igather_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -840,7 +840,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
 ) -> c_int {
     let code = entry::run("MPI_Igatherv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -890,7 +890,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
 ) -> c_int {
     let code = entry::run("MPI_Igatherv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -938,7 +938,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
 ) -> c_int {
     let code = entry::run("MPI_Ireduce", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -980,7 +980,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
 ) -> c_int {
     let code = entry::run("MPI_Ireduce_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1021,7 +1021,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
 ) -> c_int {
     let code = entry::run("MPI_Ireduce_scatter", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -1059,7 +1059,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
 ) -> c_int {
     let code = entry::run("MPI_Ireduce_scatter_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -1097,7 +1097,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
 ) -> c_int {
     let code = entry::run("MPI_Ireduce_scatter_block", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1136,7 +1136,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
 ) -> c_int {
     let code = entry::run("MPI_Ireduce_scatter_block_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1175,7 +1175,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
 ) -> c_int {
     let code = entry::run("MPI_Iscan", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1214,7 +1214,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
 ) -> c_int {
     let code = entry::run("MPI_Iscan_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1255,7 +1255,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
 ) -> c_int {
     let code = entry::run("MPI_Iscatter", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -1301,7 +1301,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
 ) -> c_int {
     let code = entry::run("MPI_Iscatter_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -1348,7 +1348,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
 ) -> c_int {
     let code = entry::run("MPI_Iscatterv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -1398,7 +1398,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
 ) -> c_int {
     let code = entry::run("MPI_Iscatterv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;

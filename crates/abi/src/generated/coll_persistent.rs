@@ -27,7 +27,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
 ) -> c_int {
     let code = entry::run("MPI_Allgather_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Allgather_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
 ) -> c_int {
     let code = entry::run("MPI_Allgatherv_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Allgatherv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
 ) -> c_int {
     let code = entry::run("MPI_Allreduce_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Allreduce_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
 ) -> c_int {
     let code = entry::run("MPI_Alltoall_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Alltoall_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -389,7 +389,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
 ) -> c_int {
     let code = entry::run("MPI_Alltoallv_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -442,7 +442,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Alltoallv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -495,7 +495,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
 ) -> c_int {
     let code = entry::run("MPI_Alltoallw_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -548,7 +548,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Alltoallw_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -593,7 +593,7 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
 ) -> c_int {
     let code = entry::run("MPI_Barrier_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -622,7 +622,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
 ) -> c_int {
     let code = entry::run("MPI_Bcast_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -661,7 +661,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Bcast_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -701,7 +701,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
 ) -> c_int {
     let code = entry::run("MPI_Exscan_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -742,7 +742,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Exscan_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -785,7 +785,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
 ) -> c_int {
     let code = entry::run("MPI_Gather_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -833,7 +833,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Gather_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -882,7 +882,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
 ) -> c_int {
     let code = entry::run("MPI_Gatherv_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -934,7 +934,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Gatherv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -984,7 +984,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
 ) -> c_int {
     let code = entry::run("MPI_Reduce_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1028,7 +1028,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Reduce_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1071,7 +1071,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
 ) -> c_int {
     let code = entry::run("MPI_Reduce_scatter_block_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1112,7 +1112,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Reduce_scatter_block_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1153,7 +1153,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
 ) -> c_int {
     let code = entry::run("MPI_Reduce_scatter_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -1193,7 +1193,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Reduce_scatter_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let recvcounts = check::counts(recvcounts, "recvcounts")?;
@@ -1233,7 +1233,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
 ) -> c_int {
     let code = entry::run("MPI_Scan_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1274,7 +1274,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Scan_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let op = check::operation(op, "op")?;
@@ -1317,7 +1317,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
 ) -> c_int {
     let code = entry::run("MPI_Scatter_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -1365,7 +1365,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Scatter_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -1414,7 +1414,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
 ) -> c_int {
     let code = entry::run("MPI_Scatterv_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;
@@ -1466,7 +1466,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Scatterv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendcounts = check::counts(sendcounts, "sendcounts")?;

@@ -21,7 +21,7 @@ pub unsafe extern "C" fn PMPI_Comm_compare(
 ) -> c_int {
     entry::run("MPI_Comm_compare", Scope::Comm(comm1), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm1 = check::communicator(comm1, "comm1")?;
             let comm2 = check::communicator(comm2, "comm2")?;
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(
 ) -> c_int {
     let code = entry::run("MPI_Comm_create", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let group = check::group(group, "group")?;
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_create => PMPI_Comm_create);
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
 ) -> c_int {
     let code = entry::run("MPI_Comm_create_from_group", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let stringtag = check::text(stringtag, "stringtag")?;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create_from_group", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create_from_group", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_create_from_group => PMPI_Comm_create_from_group);
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
 ) -> c_int {
     let code = entry::run("MPI_Comm_create_group", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let group = check::group(group, "group")?;
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create_group", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create_group", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_create_group => PMPI_Comm_create_group);
@@ -108,7 +108,7 @@ alias!(MPI_Comm_create_group => PMPI_Comm_create_group);
 pub unsafe extern "C" fn PMPI_Comm_dup(comm: c::Comm, newcomm: *mut c::Comm) -> c_int {
     let code = entry::run("MPI_Comm_dup", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let newcomm = check::out(newcomm, "newcomm")?;
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup(comm: c::Comm, newcomm: *mut c::Comm) -> 
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_dup", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_dup", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_dup => PMPI_Comm_dup);
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
 ) -> c_int {
     let code = entry::run("MPI_Comm_dup_with_info", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_dup_with_info", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_dup_with_info", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_dup_with_info => PMPI_Comm_dup_with_info);
@@ -147,7 +147,7 @@ alias!(MPI_Comm_dup_with_info => PMPI_Comm_dup_with_info);
 pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut c::Comm) -> c_int {
     entry::run("MPI_Comm_free", Scope::CommAt(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::in_out(comm, "comm")?;
             calls::comm::comm_free(comm)
@@ -160,7 +160,7 @@ alias!(MPI_Comm_free => PMPI_Comm_free);
 pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c::Comm, info_used: *mut c::Info) -> c_int {
     let code = entry::run("MPI_Comm_get_info", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info_used = check::out(info_used, "info_used")?;
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c::Comm, info_used: *mut c::In
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_Comm_get_info => PMPI_Comm_get_info);
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
 ) -> c_int {
     entry::run("MPI_Comm_get_name", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm_name = check::text_out(comm_name, "comm_name")?;
             let resultlen = check::out(resultlen, "resultlen")?;
@@ -195,7 +195,7 @@ alias!(MPI_Comm_get_name => PMPI_Comm_get_name);
 pub unsafe extern "C" fn PMPI_Comm_group(comm: c::Comm, group: *mut c::Group) -> c_int {
     let code = entry::run("MPI_Comm_group", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let group = check::out(group, "group")?;
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn PMPI_Comm_group(comm: c::Comm, group: *mut c::Group) ->
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_group", code, group.cast()) };
     code
 }
 alias!(MPI_Comm_group => PMPI_Comm_group);
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
 ) -> c_int {
     let code = entry::run("MPI_Comm_idup", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let newcomm = check::out(newcomm, "newcomm")?;
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
         unsafe { check::under_way::begun("MPI_Comm_idup", code, request, &[]) };
     }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_idup", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_idup", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_idup => PMPI_Comm_idup);
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
 ) -> c_int {
     let code = entry::run("MPI_Comm_idup_with_info", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
         unsafe { check::under_way::begun("MPI_Comm_idup_with_info", code, request, &[]) };
     }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_idup_with_info", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_idup_with_info", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
@@ -266,7 +266,7 @@ alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
 pub unsafe extern "C" fn PMPI_Comm_rank(comm: c::Comm, rank: *mut c_int) -> c_int {
     entry::run("MPI_Comm_rank", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let rank = check::out(rank, "rank")?;
@@ -280,7 +280,7 @@ alias!(MPI_Comm_rank => PMPI_Comm_rank);
 pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c::Comm, group: *mut c::Group) -> c_int {
     let code = entry::run("MPI_Comm_remote_group", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let group = check::out(group, "group")?;
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c::Comm, group: *mut c::Gr
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_remote_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_remote_group", code, group.cast()) };
     code
 }
 alias!(MPI_Comm_remote_group => PMPI_Comm_remote_group);
@@ -297,7 +297,7 @@ alias!(MPI_Comm_remote_group => PMPI_Comm_remote_group);
 pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: c::Comm, size: *mut c_int) -> c_int {
     entry::run("MPI_Comm_remote_size", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let size = check::out(size, "size")?;
@@ -311,7 +311,7 @@ alias!(MPI_Comm_remote_size => PMPI_Comm_remote_size);
 pub unsafe extern "C" fn PMPI_Comm_set_info(comm: c::Comm, info: c::Info) -> c_int {
     entry::run("MPI_Comm_set_info", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -325,7 +325,7 @@ alias!(MPI_Comm_set_info => PMPI_Comm_set_info);
 pub unsafe extern "C" fn PMPI_Comm_set_name(comm: c::Comm, comm_name: *const c_char) -> c_int {
     entry::run("MPI_Comm_set_name", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let comm_name = check::text(comm_name, "comm_name")?;
@@ -339,7 +339,7 @@ alias!(MPI_Comm_set_name => PMPI_Comm_set_name);
 pub unsafe extern "C" fn PMPI_Comm_size(comm: c::Comm, size: *mut c_int) -> c_int {
     entry::run("MPI_Comm_size", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let size = check::out(size, "size")?;
@@ -358,7 +358,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
 ) -> c_int {
     let code = entry::run("MPI_Comm_split", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let newcomm = check::out(newcomm, "newcomm")?;
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_split", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_split", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_split => PMPI_Comm_split);
@@ -381,7 +381,7 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
 ) -> c_int {
     let code = entry::run("MPI_Comm_split_type", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_split_type", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_split_type", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_split_type => PMPI_Comm_split_type);
@@ -399,7 +399,7 @@ alias!(MPI_Comm_split_type => PMPI_Comm_split_type);
 pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: c::Comm, flag: *mut c_int) -> c_int {
     entry::run("MPI_Comm_test_inter", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let flag = check::out(flag, "flag")?;
@@ -420,7 +420,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
 ) -> c_int {
     let code = entry::run("MPI_Intercomm_create", Scope::Comm(local_comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let local_comm = check::communicator(local_comm, "local_comm")?;
             let tag = check::send_tag(tag, "tag")?;
@@ -436,7 +436,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Intercomm_create", code, newintercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Intercomm_create", code, newintercomm.cast()) };
     code
 }
 alias!(MPI_Intercomm_create => PMPI_Intercomm_create);
@@ -454,7 +454,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
 ) -> c_int {
     let code = entry::run("MPI_Intercomm_create_from_groups", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let local_group = check::group(local_group, "local_group")?;
             let stringtag = check::text(stringtag, "stringtag")?;
@@ -475,7 +475,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
     unsafe {
-        crate::handle::made::note(
+        crate::handle::creation::note(
             "MPI_Intercomm_create_from_groups",
             code,
             newintercomm.cast(),
@@ -493,7 +493,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
 ) -> c_int {
     let code = entry::run("MPI_Intercomm_merge", Scope::Comm(intercomm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let intercomm = check::communicator(intercomm, "intercomm")?;
             let newintracomm = check::out(newintracomm, "newintracomm")?;
@@ -501,7 +501,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Intercomm_merge", code, newintracomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Intercomm_merge", code, newintracomm.cast()) };
     code
 }
 alias!(MPI_Intercomm_merge => PMPI_Intercomm_merge);

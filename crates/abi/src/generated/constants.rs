@@ -14,7 +14,7 @@ pub const MPI_SUBVERSION: c_int = 0;
 pub const MPI_ABI_VERSION: c_int = 1;
 pub const MPI_ABI_SUBVERSION: c_int = 0;
 
-// Losses: the error class that the extension for fault tolerance names so.
+// Losses: the name of an error class in the extension for fault tolerance.
 pub const MPIX_ERR_PROC_FAILED: c_int = 58;
 
 // Operations.
@@ -80,18 +80,18 @@ pub const MPI_BOTTOM: *mut c_void = std::ptr::null_mut();
 pub const MPI_IN_PLACE: *mut c_void = std::ptr::without_provenance_mut(1);
 pub const MPI_BUFFER_AUTOMATIC: *mut c_void = std::ptr::without_provenance_mut(2);
 
-// Pointers that ask for nothing, `char **`.
+// Pointers that request nothing, `char **`.
 pub const MPI_ARGV_NULL: *mut *mut c_char = std::ptr::null_mut();
 
-// Pointers that ask for nothing, `char ***`.
+// Pointers that request nothing, `char ***`.
 pub const MPI_ARGVS_NULL: *mut *mut *mut c_char = std::ptr::null_mut();
 
-// Pointers that ask for nothing, `int *`.
+// Pointers that request nothing, `int *`.
 pub const MPI_ERRCODES_IGNORE: *mut c_int = std::ptr::null_mut();
 pub const MPI_UNWEIGHTED: *mut c_int = std::ptr::without_provenance_mut(10);
 pub const MPI_WEIGHTS_EMPTY: *mut c_int = std::ptr::without_provenance_mut(11);
 
-// Pointers that ask for nothing, `MPI_Status *`.
+// Pointers that request nothing, `MPI_Status *`.
 pub const MPI_STATUS_IGNORE: *mut c::Status = std::ptr::null_mut();
 pub const MPI_STATUSES_IGNORE: *mut c::Status = std::ptr::null_mut();
 
@@ -691,7 +691,7 @@ pub static ERROR_CLASSES: &[(c_int, &str, &str)] = &[
     ),
 ];
 
-/// Predefined datatypes: handle, bytes of data, and what the engine calls it.
+/// Predefined datatypes: handle, bytes of data, and its name in the engine.
 pub static DATATYPES: &[(usize, usize, Basic)] = &[
     (0x201, 8, Basic::Aint),
     (0x202, 8, Basic::Count),

@@ -29,7 +29,7 @@ alias!(MPI_Aint_diff => PMPI_Aint_diff);
 pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut c::Aint) -> c_int {
     entry::run("MPI_Get_address", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let address = check::out(address, "address")?;
             calls::datatype::get_address(location, address)
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn PMPI_Pack(
 ) -> c_int {
     entry::run("MPI_Pack", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed(datatype, "datatype")?;
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
 ) -> c_int {
     entry::run("MPI_Pack_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed(datatype, "datatype")?;
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
 ) -> c_int {
     entry::run("MPI_Pack_external", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datarep = check::text(datarep, "datarep")?;
             let outsize = check::bytes(outsize as i64, "outsize")?;
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
 ) -> c_int {
     entry::run("MPI_Pack_external_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datarep = check::text(datarep, "datarep")?;
             let outsize = check::bytes(outsize as i64, "outsize")?;
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
 ) -> c_int {
     entry::run("MPI_Pack_external_size", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datarep = check::text(datarep, "datarep")?;
             let incount = incount as c::Count;
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
 ) -> c_int {
     entry::run("MPI_Pack_external_size_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datarep = check::text(datarep, "datarep")?;
             let incount = incount as c::Count;
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn PMPI_Pack_size(
 ) -> c_int {
     entry::run("MPI_Pack_size", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let incount = check::count(incount.into(), "incount")?;
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
 ) -> c_int {
     entry::run("MPI_Pack_size_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let incount = check::count(incount.into(), "incount")?;
@@ -248,7 +248,7 @@ alias!(MPI_Pack_size_c => PMPI_Pack_size_c);
 pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut c::Datatype) -> c_int {
     entry::run("MPI_Type_commit", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::in_out(datatype, "datatype")?;
             calls::datatype::type_commit(datatype)
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
 ) -> c_int {
     let code = entry::run("MPI_Type_contiguous", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let oldtype = check::datatype(oldtype, "oldtype")?;
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_contiguous", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_contiguous", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_contiguous => PMPI_Type_contiguous);
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_contiguous_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let oldtype = check::datatype(oldtype, "oldtype")?;
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_contiguous_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_contiguous_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_contiguous_c => PMPI_Type_contiguous_c);
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_darray", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let ndims = check::length(ndims.into(), "ndims")?;
             let array_of_gsizes =
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_darray", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_darray", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_darray => PMPI_Type_create_darray);
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_darray_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let ndims = check::length(ndims.into(), "ndims")?;
             let array_of_gsizes =
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_darray_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_darray_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_darray_c => PMPI_Type_create_darray_c);
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
 ) -> c_int {
     entry::run("MPI_Type_create_f90_complex", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_create_f90_complex(p, r, newtype)
@@ -417,7 +417,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_integer(
 ) -> c_int {
     entry::run("MPI_Type_create_f90_integer", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_create_f90_integer(r, newtype)
@@ -434,7 +434,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
 ) -> c_int {
     entry::run("MPI_Type_create_f90_real", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_create_f90_real(p, r, newtype)
@@ -453,7 +453,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_hindexed", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let array_of_blocklengths =
@@ -473,7 +473,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hindexed", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hindexed => PMPI_Type_create_hindexed);
@@ -488,7 +488,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_hindexed_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let array_of_blocklengths =
@@ -508,7 +508,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hindexed_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hindexed_c => PMPI_Type_create_hindexed_c);
@@ -523,7 +523,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_hindexed_block", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -542,7 +542,9 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_block", code, newtype.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Type_create_hindexed_block", code, newtype.cast())
+    };
     code
 }
 alias!(MPI_Type_create_hindexed_block => PMPI_Type_create_hindexed_block);
@@ -557,7 +559,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_hindexed_block_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -576,7 +578,9 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_block_c", code, newtype.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Type_create_hindexed_block_c", code, newtype.cast())
+    };
     code
 }
 alias!(MPI_Type_create_hindexed_block_c => PMPI_Type_create_hindexed_block_c);
@@ -591,7 +595,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_hvector", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -609,7 +613,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hvector", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hvector", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hvector => PMPI_Type_create_hvector);
@@ -624,7 +628,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_hvector_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -642,7 +646,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_hvector_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_hvector_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_hvector_c => PMPI_Type_create_hvector_c);
@@ -657,7 +661,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_indexed_block", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -676,7 +680,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_indexed_block", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_indexed_block", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_indexed_block => PMPI_Type_create_indexed_block);
@@ -691,7 +695,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_indexed_block_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -710,7 +714,9 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_indexed_block_c", code, newtype.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Type_create_indexed_block_c", code, newtype.cast())
+    };
     code
 }
 alias!(MPI_Type_create_indexed_block_c => PMPI_Type_create_indexed_block_c);
@@ -724,7 +730,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_resized", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let oldtype = check::datatype(oldtype, "oldtype")?;
             let lb = lb as c::Count;
@@ -734,7 +740,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_resized", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_resized", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_resized => PMPI_Type_create_resized);
@@ -748,7 +754,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_resized_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let oldtype = check::datatype(oldtype, "oldtype")?;
             let lb = lb as c::Count;
@@ -758,7 +764,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_resized_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_resized_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_resized_c => PMPI_Type_create_resized_c);
@@ -773,7 +779,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_struct", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let array_of_blocklengths =
@@ -793,7 +799,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_struct", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_struct", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_struct => PMPI_Type_create_struct);
@@ -808,7 +814,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_struct_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let array_of_blocklengths =
@@ -828,7 +834,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_struct_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_struct_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_struct_c => PMPI_Type_create_struct_c);
@@ -845,7 +851,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_subarray", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let ndims = check::length(ndims.into(), "ndims")?;
             let array_of_sizes =
@@ -869,7 +875,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_subarray", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_subarray", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_subarray => PMPI_Type_create_subarray);
@@ -886,7 +892,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_create_subarray_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let ndims = check::length(ndims.into(), "ndims")?;
             let array_of_sizes =
@@ -910,7 +916,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_create_subarray_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_create_subarray_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_create_subarray_c => PMPI_Type_create_subarray_c);
@@ -919,7 +925,7 @@ alias!(MPI_Type_create_subarray_c => PMPI_Type_create_subarray_c);
 pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c::Datatype, newtype: *mut c::Datatype) -> c_int {
     let code = entry::run("MPI_Type_dup", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let oldtype = check::datatype(oldtype, "oldtype")?;
             let newtype = check::out(newtype, "newtype")?;
@@ -927,7 +933,7 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c::Datatype, newtype: *mut c::Da
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_dup", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_dup", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_dup => PMPI_Type_dup);
@@ -936,7 +942,7 @@ alias!(MPI_Type_dup => PMPI_Type_dup);
 pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut c::Datatype) -> c_int {
     entry::run("MPI_Type_free", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::in_out(datatype, "datatype")?;
             calls::datatype::type_free(datatype)
@@ -957,7 +963,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
 ) -> c_int {
     entry::run("MPI_Type_get_contents", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let max_integers = check::length(max_integers.into(), "max_integers")?;
@@ -1000,7 +1006,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
 ) -> c_int {
     entry::run("MPI_Type_get_contents_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let max_integers = check::length(max_integers.into(), "max_integers")?;
@@ -1045,7 +1051,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
 ) -> c_int {
     entry::run("MPI_Type_get_envelope", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let num_integers = check::count_out(num_integers, "num_integers")?;
@@ -1077,7 +1083,7 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
 ) -> c_int {
     entry::run("MPI_Type_get_envelope_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let num_integers = check::count_out(num_integers, "num_integers")?;
@@ -1107,7 +1113,7 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
 ) -> c_int {
     entry::run("MPI_Type_get_extent", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let lb = check::count_out(lb, "lb")?;
@@ -1126,7 +1132,7 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
 ) -> c_int {
     entry::run("MPI_Type_get_extent_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let lb = check::count_out(lb, "lb")?;
@@ -1145,7 +1151,7 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
 ) -> c_int {
     entry::run("MPI_Type_get_extent_x", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let lb = check::out(lb, "lb")?;
@@ -1164,7 +1170,7 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
 ) -> c_int {
     entry::run("MPI_Type_get_name", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let type_name = check::text_out(type_name, "type_name")?;
             let resultlen = check::out(resultlen, "resultlen")?;
@@ -1182,7 +1188,7 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
 ) -> c_int {
     entry::run("MPI_Type_get_true_extent", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let true_lb = check::count_out(true_lb, "true_lb")?;
@@ -1201,7 +1207,7 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
 ) -> c_int {
     entry::run("MPI_Type_get_true_extent_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let true_lb = check::count_out(true_lb, "true_lb")?;
@@ -1220,7 +1226,7 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
 ) -> c_int {
     entry::run("MPI_Type_get_true_extent_x", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let true_lb = check::out(true_lb, "true_lb")?;
@@ -1239,7 +1245,7 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
 ) -> c_int {
     entry::run("MPI_Type_get_value_index", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let value_type = check::datatype(value_type, "value_type")?;
             let index_type = check::datatype(index_type, "index_type")?;
@@ -1260,7 +1266,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
 ) -> c_int {
     let code = entry::run("MPI_Type_indexed", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let array_of_blocklengths =
@@ -1280,7 +1286,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_indexed", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_indexed", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_indexed => PMPI_Type_indexed);
@@ -1295,7 +1301,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_indexed_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let array_of_blocklengths =
@@ -1315,7 +1321,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_indexed_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_indexed_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_indexed_c => PMPI_Type_indexed_c);
@@ -1328,7 +1334,7 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
 ) -> c_int {
     entry::run("MPI_Type_match_size", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::out(datatype, "datatype")?;
             calls::datatype::type_match_size(typeclass, size, datatype)
@@ -1344,7 +1350,7 @@ pub unsafe extern "C" fn PMPI_Type_set_name(
 ) -> c_int {
     entry::run("MPI_Type_set_name", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let type_name = check::text(type_name, "type_name")?;
@@ -1358,7 +1364,7 @@ alias!(MPI_Type_set_name => PMPI_Type_set_name);
 pub unsafe extern "C" fn PMPI_Type_size(datatype: c::Datatype, size: *mut c_int) -> c_int {
     entry::run("MPI_Type_size", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let size = check::count_out(size, "size")?;
@@ -1372,7 +1378,7 @@ alias!(MPI_Type_size => PMPI_Type_size);
 pub unsafe extern "C" fn PMPI_Type_size_c(datatype: c::Datatype, size: *mut c::Count) -> c_int {
     entry::run("MPI_Type_size_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let size = check::count_out(size, "size")?;
@@ -1386,7 +1392,7 @@ alias!(MPI_Type_size_c => PMPI_Type_size_c);
 pub unsafe extern "C" fn PMPI_Type_size_x(datatype: c::Datatype, size: *mut c::Count) -> c_int {
     entry::run("MPI_Type_size_x", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::datatype(datatype, "datatype")?;
             let size = check::out(size, "size")?;
@@ -1406,7 +1412,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
 ) -> c_int {
     let code = entry::run("MPI_Type_vector", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -1417,7 +1423,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_vector", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_vector", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_vector => PMPI_Type_vector);
@@ -1432,7 +1438,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
 ) -> c_int {
     let code = entry::run("MPI_Type_vector_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::count(count.into(), "count")?;
             let blocklength = check::count(blocklength.into(), "blocklength")?;
@@ -1443,7 +1449,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Type_vector_c", code, newtype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Type_vector_c", code, newtype.cast()) };
     code
 }
 alias!(MPI_Type_vector_c => PMPI_Type_vector_c);
@@ -1460,7 +1466,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
 ) -> c_int {
     entry::run("MPI_Unpack", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let insize = check::bytes(insize as i64, "insize")?;
@@ -1486,7 +1492,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
 ) -> c_int {
     entry::run("MPI_Unpack_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let insize = check::bytes(insize as i64, "insize")?;
@@ -1512,7 +1518,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
 ) -> c_int {
     entry::run("MPI_Unpack_external", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datarep = check::text(datarep, "datarep")?;
             let insize = check::bytes(insize as i64, "insize")?;
@@ -1547,7 +1553,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
 ) -> c_int {
     entry::run("MPI_Unpack_external_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datarep = check::text(datarep, "datarep")?;
             let insize = check::bytes(insize as i64, "insize")?;

@@ -16,7 +16,7 @@ use crate::{alias, c, calls, check, state};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
     entry::run("MPI_Add_error_class", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errorclass = check::out(errorclass, "errorclass")?;
             calls::errhandler::add_error_class(errorclass)
@@ -28,7 +28,7 @@ alias!(MPI_Add_error_class => PMPI_Add_error_class);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
     entry::run("MPI_Add_error_code", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errorcode = check::out(errorcode, "errorcode")?;
             calls::errhandler::add_error_code(errorclass, errorcode)
@@ -40,7 +40,7 @@ alias!(MPI_Add_error_code => PMPI_Add_error_code);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
     entry::run("MPI_Add_error_string", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let string = check::text(string, "string")?;
             calls::errhandler::add_error_string(errorcode, string)
@@ -53,7 +53,7 @@ alias!(MPI_Add_error_string => PMPI_Add_error_string);
 pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: c::Comm, errorcode: c_int) -> c_int {
     entry::run("MPI_Comm_call_errhandler", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::errhandler::comm_call_errhandler(comm, errorcode)
@@ -69,14 +69,14 @@ pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
 ) -> c_int {
     let code = entry::run("MPI_Comm_create_errhandler", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::out(errhandler, "errhandler")?;
             calls::errhandler::comm_create_errhandler(comm_errhandler_fn, errhandler)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_create_errhandler", code, errhandler.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_create_errhandler", code, errhandler.cast()) };
     code
 }
 alias!(MPI_Comm_create_errhandler => PMPI_Comm_create_errhandler);
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_errhandler(
 ) -> c_int {
     entry::run("MPI_Comm_get_errhandler", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let errhandler = check::out(errhandler, "errhandler")?;
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_errhandler(
 ) -> c_int {
     entry::run("MPI_Comm_set_errhandler", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let errhandler = check::errhandler(errhandler, "errhandler")?;
@@ -118,7 +118,7 @@ alias!(MPI_Comm_set_errhandler => PMPI_Comm_set_errhandler);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut c::Errhandler) -> c_int {
     entry::run("MPI_Errhandler_free", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::in_out(errhandler, "errhandler")?;
             calls::errhandler::errhandler_free(errhandler)
@@ -130,7 +130,7 @@ alias!(MPI_Errhandler_free => PMPI_Errhandler_free);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
     entry::run("MPI_Error_class", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errorclass = check::out(errorclass, "errorclass")?;
             calls::errhandler::error_class(errorcode, errorclass)
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn PMPI_Error_string(
     resultlen: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Error_string", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let string = check::text_out(string, "string")?;
             let resultlen = check::out(resultlen, "resultlen")?;
@@ -159,7 +159,7 @@ alias!(MPI_Error_string => PMPI_Error_string);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
     entry::run("MPI_Remove_error_class", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::errhandler::remove_error_class(errorclass) }
     })
 }
@@ -168,7 +168,7 @@ alias!(MPI_Remove_error_class => PMPI_Remove_error_class);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
     entry::run("MPI_Remove_error_code", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::errhandler::remove_error_code(errorcode) }
     })
 }
@@ -177,7 +177,7 @@ alias!(MPI_Remove_error_code => PMPI_Remove_error_code);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
     entry::run("MPI_Remove_error_string", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::errhandler::remove_error_string(errorcode) }
     })
 }
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn PMPI_Session_call_errhandler(
         "MPI_Session_call_errhandler",
         Scope::Session(session),
         || {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let session = check::session(session, "session")?;
                 calls::errhandler::session_call_errhandler(session, errorcode)
@@ -208,14 +208,16 @@ pub unsafe extern "C" fn PMPI_Session_create_errhandler(
     errhandler: *mut c::Errhandler,
 ) -> c_int {
     let code = entry::run("MPI_Session_create_errhandler", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::out(errhandler, "errhandler")?;
             calls::errhandler::session_create_errhandler(session_errhandler_fn, errhandler)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Session_create_errhandler", code, errhandler.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_Session_create_errhandler", code, errhandler.cast())
+    };
     code
 }
 alias!(MPI_Session_create_errhandler => PMPI_Session_create_errhandler);
@@ -229,7 +231,7 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
         "MPI_Session_get_errhandler",
         Scope::Session(session),
         || {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let session = check::session(session, "session")?;
                 let errhandler = check::out(errhandler, "errhandler")?;
@@ -249,7 +251,7 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(
         "MPI_Session_set_errhandler",
         Scope::Session(session),
         || {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let session = check::session(session, "session")?;
                 let errhandler = check::errhandler(errhandler, "errhandler")?;
@@ -264,7 +266,7 @@ alias!(MPI_Session_set_errhandler => PMPI_Session_set_errhandler);
 pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: c::Win, errorcode: c_int) -> c_int {
     entry::run("MPI_Win_call_errhandler", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::errhandler::win_call_errhandler(win, errorcode)
@@ -280,14 +282,14 @@ pub unsafe extern "C" fn PMPI_Win_create_errhandler(
 ) -> c_int {
     let code = entry::run("MPI_Win_create_errhandler", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::out(errhandler, "errhandler")?;
             calls::errhandler::win_create_errhandler(win_errhandler_fn, errhandler)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create_errhandler", code, errhandler.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create_errhandler", code, errhandler.cast()) };
     code
 }
 alias!(MPI_Win_create_errhandler => PMPI_Win_create_errhandler);
@@ -299,7 +301,7 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(
 ) -> c_int {
     entry::run("MPI_Win_get_errhandler", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let errhandler = check::out(errhandler, "errhandler")?;
@@ -313,7 +315,7 @@ alias!(MPI_Win_get_errhandler => PMPI_Win_get_errhandler);
 pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: c::Win, errhandler: c::Errhandler) -> c_int {
     entry::run("MPI_Win_set_errhandler", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let errhandler = check::errhandler(errhandler, "errhandler")?;

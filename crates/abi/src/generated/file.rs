@@ -17,7 +17,7 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: c::File, errorcode: c_int) -> c_int {
     entry::run("MPI_File_call_errhandler", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::file::file_call_errhandler(fh, errorcode) }
     })
 }
@@ -27,7 +27,7 @@ alias!(MPI_File_call_errhandler => PMPI_File_call_errhandler);
 pub unsafe extern "C" fn PMPI_File_close(fh: *mut c::File) -> c_int {
     entry::run("MPI_File_close", Scope::FileAt(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::in_out(fh, "fh")?;
             calls::file::file_close(fh)
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
         Scope::File(calls::file::NO_FILE),
         || {
             state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let errhandler = check::out(errhandler, "errhandler")?;
                 calls::file::file_create_errhandler(file_errhandler_fn, errhandler)
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
         },
     );
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_create_errhandler", code, errhandler.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_create_errhandler", code, errhandler.cast()) };
     code
 }
 alias!(MPI_File_create_errhandler => PMPI_File_create_errhandler);
@@ -63,7 +63,7 @@ alias!(MPI_File_create_errhandler => PMPI_File_create_errhandler);
 pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: c::Info) -> c_int {
     entry::run("MPI_File_delete", Scope::File(calls::file::NO_FILE), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let filename = check::text(filename, "filename")?;
             let info = check::info_or_null(info, "info")?;
@@ -77,7 +77,7 @@ alias!(MPI_File_delete => PMPI_File_delete);
 pub unsafe extern "C" fn PMPI_File_get_amode(fh: c::File, amode: *mut c_int) -> c_int {
     entry::run("MPI_File_get_amode", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let amode = check::out(amode, "amode")?;
@@ -91,7 +91,7 @@ alias!(MPI_File_get_amode => PMPI_File_get_amode);
 pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: c::File, flag: *mut c_int) -> c_int {
     entry::run("MPI_File_get_atomicity", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let flag = check::out(flag, "flag")?;
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
 ) -> c_int {
     entry::run("MPI_File_get_byte_offset", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let disp = check::out(disp, "disp")?;
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(
 ) -> c_int {
     entry::run("MPI_File_get_errhandler", Scope::File(file), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::out(errhandler, "errhandler")?;
             calls::file::file_get_errhandler(file, errhandler)
@@ -139,7 +139,7 @@ alias!(MPI_File_get_errhandler => PMPI_File_get_errhandler);
 pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) -> c_int {
     let code = entry::run("MPI_File_get_group", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let group = check::out(group, "group")?;
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) 
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_get_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_get_group", code, group.cast()) };
     code
 }
 alias!(MPI_File_get_group => PMPI_File_get_group);
@@ -156,7 +156,7 @@ alias!(MPI_File_get_group => PMPI_File_get_group);
 pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info) -> c_int {
     let code = entry::run("MPI_File_get_info", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let info_used = check::out(info_used, "info_used")?;
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_File_get_info => PMPI_File_get_info);
@@ -173,7 +173,7 @@ alias!(MPI_File_get_info => PMPI_File_get_info);
 pub unsafe extern "C" fn PMPI_File_get_position(fh: c::File, offset: *mut c::Offset) -> c_int {
     entry::run("MPI_File_get_position", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let offset = check::out(offset, "offset")?;
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn PMPI_File_get_position_shared(
 ) -> c_int {
     entry::run("MPI_File_get_position_shared", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let offset = check::out(offset, "offset")?;
@@ -204,7 +204,7 @@ alias!(MPI_File_get_position_shared => PMPI_File_get_position_shared);
 pub unsafe extern "C" fn PMPI_File_get_size(fh: c::File, size: *mut c::Offset) -> c_int {
     entry::run("MPI_File_get_size", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let size = check::out(size, "size")?;
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
 ) -> c_int {
     entry::run("MPI_File_get_type_extent", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let datatype = check::datatype(datatype, "datatype")?;
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
 ) -> c_int {
     entry::run("MPI_File_get_type_extent_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let datatype = check::datatype(datatype, "datatype")?;
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn PMPI_File_get_view(
 ) -> c_int {
     let code = entry::run("MPI_File_get_view", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let disp = check::out(disp, "disp")?;
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn PMPI_File_get_view(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_get_view", code, etype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_get_view", code, etype.cast()) };
     code
 }
 alias!(MPI_File_get_view => PMPI_File_get_view);
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn PMPI_File_iread(
 ) -> c_int {
     let code = entry::run("MPI_File_iread", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -346,7 +346,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -375,7 +375,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -405,7 +405,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_at", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -436,7 +436,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_at_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -467,7 +467,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_at_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -498,7 +498,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_at_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -528,7 +528,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_shared", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -557,7 +557,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iread_shared_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -586,7 +586,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -620,7 +620,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -654,7 +654,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -688,7 +688,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -723,7 +723,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_at", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -759,7 +759,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_at_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -795,7 +795,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_at_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -831,7 +831,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_at_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -866,7 +866,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_shared", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -900,7 +900,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
 ) -> c_int {
     let code = entry::run("MPI_File_iwrite_shared_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let request = check::out(request, "request")?;
@@ -934,7 +934,7 @@ pub unsafe extern "C" fn PMPI_File_open(
 ) -> c_int {
     let code = entry::run("MPI_File_open", Scope::File(calls::file::NO_FILE), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let filename = check::text(filename, "filename")
@@ -946,7 +946,7 @@ pub unsafe extern "C" fn PMPI_File_open(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_File_open", code, fh.cast()) };
+    unsafe { crate::handle::creation::note("MPI_File_open", code, fh.cast()) };
     code
 }
 alias!(MPI_File_open => PMPI_File_open);
@@ -955,7 +955,7 @@ alias!(MPI_File_open => PMPI_File_open);
 pub unsafe extern "C" fn PMPI_File_preallocate(fh: c::File, size: c::Offset) -> c_int {
     entry::run("MPI_File_preallocate", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_preallocate(fh, size)
@@ -974,7 +974,7 @@ pub unsafe extern "C" fn PMPI_File_read(
 ) -> c_int {
     entry::run("MPI_File_read", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -998,7 +998,7 @@ pub unsafe extern "C" fn PMPI_File_read_c(
 ) -> c_int {
     entry::run("MPI_File_read_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1022,7 +1022,7 @@ pub unsafe extern "C" fn PMPI_File_read_all(
 ) -> c_int {
     entry::run("MPI_File_read_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1046,7 +1046,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
 ) -> c_int {
     entry::run("MPI_File_read_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1069,7 +1069,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
 ) -> c_int {
     entry::run("MPI_File_read_all_begin", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_read_all_begin(
@@ -1090,7 +1090,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
 ) -> c_int {
     entry::run("MPI_File_read_all_begin_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_read_all_begin(
@@ -1110,7 +1110,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_end(
 ) -> c_int {
     entry::run("MPI_File_read_all_end", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1131,7 +1131,7 @@ pub unsafe extern "C" fn PMPI_File_read_at(
 ) -> c_int {
     entry::run("MPI_File_read_at", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1157,7 +1157,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
 ) -> c_int {
     entry::run("MPI_File_read_at_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1183,7 +1183,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
 ) -> c_int {
     entry::run("MPI_File_read_at_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1209,7 +1209,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
 ) -> c_int {
     entry::run("MPI_File_read_at_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1234,7 +1234,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
 ) -> c_int {
     entry::run("MPI_File_read_at_all_begin", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_read_at_all_begin(
@@ -1257,7 +1257,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
 ) -> c_int {
     entry::run("MPI_File_read_at_all_begin_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_read_at_all_begin(
@@ -1278,7 +1278,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_end(
 ) -> c_int {
     entry::run("MPI_File_read_at_all_end", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1298,7 +1298,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
 ) -> c_int {
     entry::run("MPI_File_read_ordered", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1322,7 +1322,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
 ) -> c_int {
     entry::run("MPI_File_read_ordered_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1345,7 +1345,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
 ) -> c_int {
     entry::run("MPI_File_read_ordered_begin", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_read_ordered_begin(
@@ -1366,7 +1366,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
 ) -> c_int {
     entry::run("MPI_File_read_ordered_begin_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_read_ordered_begin(
@@ -1386,7 +1386,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_end(
 ) -> c_int {
     entry::run("MPI_File_read_ordered_end", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1406,7 +1406,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
 ) -> c_int {
     entry::run("MPI_File_read_shared", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1430,7 +1430,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
 ) -> c_int {
     entry::run("MPI_File_read_shared_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1448,7 +1448,7 @@ alias!(MPI_File_read_shared_c => PMPI_File_read_shared_c);
 pub unsafe extern "C" fn PMPI_File_seek(fh: c::File, offset: c::Offset, whence: c_int) -> c_int {
     entry::run("MPI_File_seek", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_seek(fh, offset, whence)
@@ -1465,7 +1465,7 @@ pub unsafe extern "C" fn PMPI_File_seek_shared(
 ) -> c_int {
     entry::run("MPI_File_seek_shared", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_seek_shared(fh, offset, whence)
@@ -1478,7 +1478,7 @@ alias!(MPI_File_seek_shared => PMPI_File_seek_shared);
 pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: c::File, flag: c_int) -> c_int {
     entry::run("MPI_File_set_atomicity", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_set_atomicity(fh, flag != 0)
@@ -1494,7 +1494,7 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(
 ) -> c_int {
     entry::run("MPI_File_set_errhandler", Scope::File(file), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::errhandler(errhandler, "errhandler")?;
             calls::file::file_set_errhandler(file, errhandler)
@@ -1507,7 +1507,7 @@ alias!(MPI_File_set_errhandler => PMPI_File_set_errhandler);
 pub unsafe extern "C" fn PMPI_File_set_info(fh: c::File, info: c::Info) -> c_int {
     entry::run("MPI_File_set_info", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let info = check::info_or_null(info, "info")
@@ -1522,7 +1522,7 @@ alias!(MPI_File_set_info => PMPI_File_set_info);
 pub unsafe extern "C" fn PMPI_File_set_size(fh: c::File, size: c::Offset) -> c_int {
     entry::run("MPI_File_set_size", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_set_size(fh, size)
@@ -1542,7 +1542,7 @@ pub unsafe extern "C" fn PMPI_File_set_view(
 ) -> c_int {
     entry::run("MPI_File_set_view", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let etype =
@@ -1563,7 +1563,7 @@ alias!(MPI_File_set_view => PMPI_File_set_view);
 pub unsafe extern "C" fn PMPI_File_sync(fh: c::File) -> c_int {
     entry::run("MPI_File_sync", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_sync(fh)
@@ -1582,7 +1582,7 @@ pub unsafe extern "C" fn PMPI_File_write(
 ) -> c_int {
     entry::run("MPI_File_write", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1611,7 +1611,7 @@ pub unsafe extern "C" fn PMPI_File_write_c(
 ) -> c_int {
     entry::run("MPI_File_write_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1640,7 +1640,7 @@ pub unsafe extern "C" fn PMPI_File_write_all(
 ) -> c_int {
     entry::run("MPI_File_write_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1669,7 +1669,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
 ) -> c_int {
     entry::run("MPI_File_write_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1697,7 +1697,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
 ) -> c_int {
     entry::run("MPI_File_write_all_begin", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_write_all_begin(
@@ -1723,7 +1723,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
 ) -> c_int {
     entry::run("MPI_File_write_all_begin_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_write_all_begin(
@@ -1748,7 +1748,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_end(
 ) -> c_int {
     entry::run("MPI_File_write_all_end", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1769,7 +1769,7 @@ pub unsafe extern "C" fn PMPI_File_write_at(
 ) -> c_int {
     entry::run("MPI_File_write_at", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1800,7 +1800,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
 ) -> c_int {
     entry::run("MPI_File_write_at_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1831,7 +1831,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
 ) -> c_int {
     entry::run("MPI_File_write_at_all", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1862,7 +1862,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
 ) -> c_int {
     entry::run("MPI_File_write_at_all_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1892,7 +1892,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
 ) -> c_int {
     entry::run("MPI_File_write_at_all_begin", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_write_at_all_begin(
@@ -1920,7 +1920,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
 ) -> c_int {
     entry::run("MPI_File_write_at_all_begin_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_write_at_all_begin(
@@ -1946,7 +1946,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_end(
 ) -> c_int {
     entry::run("MPI_File_write_at_all_end", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1966,7 +1966,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
 ) -> c_int {
     entry::run("MPI_File_write_ordered", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -1995,7 +1995,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
 ) -> c_int {
     entry::run("MPI_File_write_ordered_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -2023,7 +2023,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
 ) -> c_int {
     entry::run("MPI_File_write_ordered_begin", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_write_ordered_begin(
@@ -2049,7 +2049,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
 ) -> c_int {
     entry::run("MPI_File_write_ordered_begin_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             calls::file::file_write_ordered_begin(
@@ -2074,7 +2074,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_end(
 ) -> c_int {
     entry::run("MPI_File_write_ordered_end", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -2094,7 +2094,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
 ) -> c_int {
     entry::run("MPI_File_write_shared", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -2123,7 +2123,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
 ) -> c_int {
     entry::run("MPI_File_write_shared_c", Scope::File(fh), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let fh = check::file(fh, "fh")?;
             let status = StatusOut::new(status);
@@ -2155,7 +2155,7 @@ pub unsafe extern "C" fn PMPI_Register_datarep(
         Scope::File(calls::file::NO_FILE),
         || {
             state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let datarep = check::text(datarep, "datarep")?;
                 calls::file::register_datarep(
@@ -2185,7 +2185,7 @@ pub unsafe extern "C" fn PMPI_Register_datarep_c(
         Scope::File(calls::file::NO_FILE),
         || {
             state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let datarep = check::text(datarep, "datarep")?;
                 calls::file::register_datarep(

@@ -21,7 +21,7 @@ pub unsafe extern "C" fn PMPI_Group_compare(
 ) -> c_int {
     entry::run("MPI_Group_compare", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group1 = check::group(group1, "group1")?;
             let group2 = check::group(group2, "group2")?;
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn PMPI_Group_difference(
 ) -> c_int {
     let code = entry::run("MPI_Group_difference", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group1 = check::group(group1, "group1")?;
             let group2 = check::group(group2, "group2")?;
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn PMPI_Group_difference(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_difference", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_difference", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_difference => PMPI_Group_difference);
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn PMPI_Group_excl(
 ) -> c_int {
     let code = entry::run("MPI_Group_excl", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let n = check::length(n.into(), "n")?;
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMPI_Group_excl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_excl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_excl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_excl => PMPI_Group_excl);
@@ -82,7 +82,7 @@ alias!(MPI_Group_excl => PMPI_Group_excl);
 pub unsafe extern "C" fn PMPI_Group_free(group: *mut c::Group) -> c_int {
     entry::run("MPI_Group_free", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::in_out(group, "group")?;
             calls::group::group_free(group)
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
         "MPI_Group_from_session_pset",
         Scope::Session(session),
         || {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let session = check::session(session, "session")?;
                 let pset_name = check::text(pset_name, "pset_name")?;
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
         },
     );
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_from_session_pset", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_from_session_pset", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_from_session_pset => PMPI_Group_from_session_pset);
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn PMPI_Group_incl(
 ) -> c_int {
     let code = entry::run("MPI_Group_incl", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let n = check::length(n.into(), "n")?;
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn PMPI_Group_incl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_incl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_incl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_incl => PMPI_Group_incl);
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
 ) -> c_int {
     let code = entry::run("MPI_Group_intersection", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group1 = check::group(group1, "group1")?;
             let group2 = check::group(group2, "group2")?;
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_intersection", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_intersection", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_intersection => PMPI_Group_intersection);
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
 ) -> c_int {
     let code = entry::run("MPI_Group_range_excl", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let n = check::length(n.into(), "n")?;
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_range_excl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_range_excl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_range_excl => PMPI_Group_range_excl);
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
 ) -> c_int {
     let code = entry::run("MPI_Group_range_incl", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let n = check::length(n.into(), "n")?;
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_range_incl", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_range_incl", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
@@ -214,7 +214,7 @@ alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
 pub unsafe extern "C" fn PMPI_Group_rank(group: c::Group, rank: *mut c_int) -> c_int {
     entry::run("MPI_Group_rank", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let rank = check::out(rank, "rank")?;
@@ -228,7 +228,7 @@ alias!(MPI_Group_rank => PMPI_Group_rank);
 pub unsafe extern "C" fn PMPI_Group_size(group: c::Group, size: *mut c_int) -> c_int {
     entry::run("MPI_Group_size", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let size = check::out(size, "size")?;
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
 ) -> c_int {
     entry::run("MPI_Group_translate_ranks", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group1 = check::group(group1, "group1")?;
             let n = check::length(n.into(), "n")?;
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
 ) -> c_int {
     let code = entry::run("MPI_Group_union", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group1 = check::group(group1, "group1")?;
             let group2 = check::group(group2, "group2")?;
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Group_union", code, newgroup.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Group_union", code, newgroup.cast()) };
     code
 }
 alias!(MPI_Group_union => PMPI_Group_union);

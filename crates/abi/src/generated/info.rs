@@ -16,14 +16,14 @@ use crate::{alias, c, calls, check, state};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_create(info: *mut c::Info) -> c_int {
     let code = entry::run("MPI_Info_create", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::info::info_create(info)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Info_create", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Info_create", code, info.cast()) };
     code
 }
 alias!(MPI_Info_create => PMPI_Info_create);
@@ -35,14 +35,14 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
     info: *mut c::Info,
 ) -> c_int {
     let code = entry::run("MPI_Info_create_env", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::info::info_create_env(argc, argv, info)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Info_create_env", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Info_create_env", code, info.cast()) };
     code
 }
 alias!(MPI_Info_create_env => PMPI_Info_create_env);
@@ -50,7 +50,7 @@ alias!(MPI_Info_create_env => PMPI_Info_create_env);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_delete(info: c::Info, key: *const c_char) -> c_int {
     entry::run("MPI_Info_delete", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let key = check::text(key, "key")?;
@@ -63,7 +63,7 @@ alias!(MPI_Info_delete => PMPI_Info_delete);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_dup(info: c::Info, newinfo: *mut c::Info) -> c_int {
     let code = entry::run("MPI_Info_dup", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let newinfo = check::out(newinfo, "newinfo")?;
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn PMPI_Info_dup(info: c::Info, newinfo: *mut c::Info) -> 
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Info_dup", code, newinfo.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Info_dup", code, newinfo.cast()) };
     code
 }
 alias!(MPI_Info_dup => PMPI_Info_dup);
@@ -79,7 +79,7 @@ alias!(MPI_Info_dup => PMPI_Info_dup);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_free(info: *mut c::Info) -> c_int {
     entry::run("MPI_Info_free", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::in_out(info, "info")?;
             calls::info::info_free(info)
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn PMPI_Info_get(
     flag: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Info_get", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let key = check::text(key, "key")?;
@@ -112,7 +112,7 @@ alias!(MPI_Info_get => PMPI_Info_get);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: c::Info, nkeys: *mut c_int) -> c_int {
     entry::run("MPI_Info_get_nkeys", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let nkeys = check::out(nkeys, "nkeys")?;
@@ -125,7 +125,7 @@ alias!(MPI_Info_get_nkeys => PMPI_Info_get_nkeys);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: c::Info, n: c_int, key: *mut c_char) -> c_int {
     entry::run("MPI_Info_get_nthkey", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let key = check::text_out(key, "key")?;
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
     flag: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Info_get_string", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let key = check::text(key, "key")?;
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn PMPI_Info_get_valuelen(
     flag: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Info_get_valuelen", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let key = check::text(key, "key")?;
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn PMPI_Info_set(
     value: *const c_char,
 ) -> c_int {
     entry::run("MPI_Info_set", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let key = check::text(key, "key")?;

@@ -17,7 +17,7 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_Abort(comm: c::Comm, errorcode: c_int) -> c_int {
     entry::run("MPI_Abort", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::init::abort(comm, errorcode)
@@ -30,7 +30,7 @@ alias!(MPI_Abort => PMPI_Abort);
 pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
     entry::run("MPI_Finalize", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::init::finalize() }
     })
 }
@@ -39,7 +39,7 @@ alias!(MPI_Finalize => PMPI_Finalize);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
     entry::run("MPI_Finalized", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let flag = check::out(flag, "flag")?;
             calls::init::finalized(flag)
@@ -51,7 +51,7 @@ alias!(MPI_Finalized => PMPI_Finalized);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
     entry::run("MPI_Init", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::init::init(argc, argv) }
     })
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn PMPI_Init_thread(
     provided: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Init_thread", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let provided = check::out(provided, "provided")?;
             calls::init::init_thread(argc, argv, required, provided)
@@ -77,7 +77,7 @@ alias!(MPI_Init_thread => PMPI_Init_thread);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
     entry::run("MPI_Initialized", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let flag = check::out(flag, "flag")?;
             calls::init::initialized(flag)
@@ -90,7 +90,7 @@ alias!(MPI_Initialized => PMPI_Initialized);
 pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
     entry::run("MPI_Is_thread_main", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let flag = check::out(flag, "flag")?;
             calls::init::is_thread_main(flag)
@@ -103,7 +103,7 @@ alias!(MPI_Is_thread_main => PMPI_Is_thread_main);
 pub unsafe extern "C" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
     entry::run("MPI_Query_thread", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let provided = check::out(provided, "provided")?;
             calls::init::query_thread(provided)
@@ -115,7 +115,7 @@ alias!(MPI_Query_thread => PMPI_Query_thread);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut c::Session) -> c_int {
     entry::run("MPI_Session_finalize", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::in_out(session, "session")?;
             calls::init::session_finalize(session)
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn PMPI_Session_get_info(
     info_used: *mut c::Info,
 ) -> c_int {
     let code = entry::run("MPI_Session_get_info", Scope::Session(session), || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let info_used = check::out(info_used, "info_used")?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn PMPI_Session_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Session_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Session_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_Session_get_info => PMPI_Session_get_info);
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     pset_name: *mut c_char,
 ) -> c_int {
     entry::run("MPI_Session_get_nth_pset", Scope::Session(session), || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let info = check::info_or_null(info, "info")?;
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
     npset_names: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Session_get_num_psets", Scope::Session(session), || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let info = check::info_or_null(info, "info")?;
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
     info: *mut c::Info,
 ) -> c_int {
     let code = entry::run("MPI_Session_get_pset_info", Scope::Session(session), || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let pset_name = check::text(pset_name, "pset_name")?;
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Session_get_pset_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Session_get_pset_info", code, info.cast()) };
     code
 }
 alias!(MPI_Session_get_pset_info => PMPI_Session_get_pset_info);
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn PMPI_Session_init(
     session: *mut c::Session,
 ) -> c_int {
     entry::run("MPI_Session_init", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info_or_null(info, "info")?;
             let errhandler = check::errhandler(errhandler, "errhandler")?;

@@ -20,7 +20,7 @@ pub unsafe extern "C" fn PMPI_Alloc_mem(
     baseptr: *mut c_void,
 ) -> c_int {
     entry::run("MPI_Alloc_mem", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let size = check::bytes(size as i64, "size")?;
             let info = check::info_or_null(info, "info")?;
@@ -33,7 +33,7 @@ alias!(MPI_Alloc_mem => PMPI_Alloc_mem);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
     entry::run("MPI_Free_mem", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::memory::free_mem(base) }
     })
 }

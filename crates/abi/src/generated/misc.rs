@@ -17,14 +17,14 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut c::Info) -> c_int {
     let code = entry::run("MPI_Get_hw_resource_info", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let hw_info = check::out(hw_info, "hw_info")?;
             calls::misc::get_hw_resource_info(hw_info)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Get_hw_resource_info", code, hw_info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Get_hw_resource_info", code, hw_info.cast()) };
     code
 }
 alias!(MPI_Get_hw_resource_info => PMPI_Get_hw_resource_info);
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
     resultlen: *mut c_int,
 ) -> c_int {
     entry::run("MPI_Get_library_version", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let version = check::text_out(version, "version")?;
             let resultlen = check::out(resultlen, "resultlen")?;
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn PMPI_Get_processor_name(
 ) -> c_int {
     entry::run("MPI_Get_processor_name", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = check::text_out(name, "name")?;
             let resultlen = check::out(resultlen, "resultlen")?;
@@ -65,7 +65,7 @@ alias!(MPI_Get_processor_name => PMPI_Get_processor_name);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
     entry::run("MPI_Get_version", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let version = check::out(version, "version")?;
             let subversion = check::out(subversion, "subversion")?;
@@ -78,7 +78,7 @@ alias!(MPI_Get_version => PMPI_Get_version);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
     entry::run("MPI_Pcontrol", Scope::None, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::misc::pcontrol(level) }
     })
 }

@@ -17,7 +17,7 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_Op_commutative(op: c::Op, commute: *mut c_int) -> c_int {
     entry::run("MPI_Op_commutative", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::operation(op, "op")?;
             let commute = check::out(commute, "commute")?;
@@ -35,14 +35,14 @@ pub unsafe extern "C" fn PMPI_Op_create(
 ) -> c_int {
     let code = entry::run("MPI_Op_create", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::out(op, "op")?;
             calls::op::op_create(user_fn, commute != 0, op, Form::Small)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Op_create", code, op.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Op_create", code, op.cast()) };
     code
 }
 alias!(MPI_Op_create => PMPI_Op_create);
@@ -55,14 +55,14 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
 ) -> c_int {
     let code = entry::run("MPI_Op_create_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::out(op, "op")?;
             calls::op::op_create(user_fn, commute != 0, op, Form::Large)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Op_create_c", code, op.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Op_create_c", code, op.cast()) };
     code
 }
 alias!(MPI_Op_create_c => PMPI_Op_create_c);
@@ -71,7 +71,7 @@ alias!(MPI_Op_create_c => PMPI_Op_create_c);
 pub unsafe extern "C" fn PMPI_Op_free(op: *mut c::Op) -> c_int {
     entry::run("MPI_Op_free", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::in_out(op, "op")?;
             calls::op::op_free(op)
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
 ) -> c_int {
     entry::run("MPI_Reduce_local", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::operation(op, "op")?;
             calls::op::reduce_local(
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
 ) -> c_int {
     entry::run("MPI_Reduce_local_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::operation(op, "op")?;
             calls::op::reduce_local(

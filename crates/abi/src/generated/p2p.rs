@@ -23,7 +23,7 @@ pub unsafe extern "C" fn PMPI_Bsend(
     comm: c::Comm,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Bsend",
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn PMPI_Bsend(
     }
     entry::run("MPI_Bsend", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     comm: c::Comm,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Bsend_c",
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     }
     entry::run("MPI_Bsend_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
 ) -> c_int {
     let code = entry::run("MPI_Bsend_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Bsend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
 ) -> c_int {
     let code = entry::run("MPI_Ibsend", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
 ) -> c_int {
     let code = entry::run("MPI_Ibsend_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
     }
     let code = entry::run("MPI_Improbe", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let source = check::source(source, comm, "source")?;
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Improbe", code, message.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Improbe", code, message.cast()) };
     code
 }
 alias!(MPI_Improbe => PMPI_Improbe);
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn PMPI_Imrecv(
 ) -> c_int {
     let code = entry::run("MPI_Imrecv", Scope::MessageAt(message), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype =
                 check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
 ) -> c_int {
     let code = entry::run("MPI_Imrecv_c", Scope::MessageAt(message), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype =
                 check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
@@ -372,9 +372,9 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
 }
 alias!(MPI_Imrecv_c => PMPI_Imrecv_c);
 
-/// `MPI_Iprobe`, once the short way was not possible.
+/// `MPI_Iprobe`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Iprobe(
+pub(super) unsafe extern "C" fn full_MPI_Iprobe(
     source: c_int,
     tag: c_int,
     comm: c::Comm,
@@ -386,7 +386,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Iprobe(
     }
     entry::run("MPI_Iprobe", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let source = check::source(source, comm, "source")?;
@@ -406,18 +406,18 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::iprobe(source, tag, comm, flag, status) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Iprobe(source, tag, comm, flag, status) }
+    unsafe { full_MPI_Iprobe(source, tag, comm, flag, status) }
 }
 alias!(MPI_Iprobe => PMPI_Iprobe);
 
-/// `MPI_Irecv`, once the short way was not possible.
+/// `MPI_Irecv`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Irecv(
+pub(super) unsafe extern "C" fn full_MPI_Irecv(
     buf: *mut c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -431,7 +431,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Irecv(
     }
     let code = entry::run("MPI_Irecv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
@@ -471,18 +471,18 @@ pub unsafe extern "C" fn PMPI_Irecv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Irecv(buf, count, datatype, source, tag, comm, request) }
+    unsafe { full_MPI_Irecv(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv => PMPI_Irecv);
 
-/// `MPI_Irecv_c`, once the short way was not possible.
+/// `MPI_Irecv_c`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Irecv_c(
+pub(super) unsafe extern "C" fn full_MPI_Irecv_c(
     buf: *mut c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -496,7 +496,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Irecv_c(
     }
     let code = entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
@@ -536,12 +536,12 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Irecv_c(buf, count, datatype, source, tag, comm, request) }
+    unsafe { full_MPI_Irecv_c(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv_c => PMPI_Irecv_c);
 
@@ -557,7 +557,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
 ) -> c_int {
     let code = entry::run("MPI_Irsend", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -600,7 +600,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
 ) -> c_int {
     let code = entry::run("MPI_Irsend_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -631,9 +631,9 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
 }
 alias!(MPI_Irsend_c => PMPI_Irsend_c);
 
-/// `MPI_Isend`, once the short way was not possible.
+/// `MPI_Isend`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Isend(
+pub(super) unsafe extern "C" fn full_MPI_Isend(
     buf: *const c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -642,14 +642,14 @@ pub(super) unsafe extern "C" fn whole_MPI_Isend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request) }
     {
         return super::constants::MPI_SUCCESS;
     }
     let code = entry::run("MPI_Isend", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -689,18 +689,18 @@ pub unsafe extern "C" fn PMPI_Isend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Isend(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { full_MPI_Isend(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend => PMPI_Isend);
 
-/// `MPI_Isend_c`, once the short way was not possible.
+/// `MPI_Isend_c`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Isend_c(
+pub(super) unsafe extern "C" fn full_MPI_Isend_c(
     buf: *const c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -709,14 +709,14 @@ pub(super) unsafe extern "C" fn whole_MPI_Isend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request) }
     {
         return super::constants::MPI_SUCCESS;
     }
     let code = entry::run("MPI_Isend_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -756,12 +756,12 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Isend_c(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { full_MPI_Isend_c(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend_c => PMPI_Isend_c);
 
@@ -785,7 +785,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     }
     let code = entry::run("MPI_Isendrecv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
@@ -842,7 +842,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     }
     let code = entry::run("MPI_Isendrecv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
@@ -896,7 +896,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     }
     let code = entry::run("MPI_Isendrecv_replace", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -946,7 +946,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     }
     let code = entry::run("MPI_Isendrecv_replace_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -991,7 +991,7 @@ pub unsafe extern "C" fn PMPI_Issend(
 ) -> c_int {
     let code = entry::run("MPI_Issend", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1034,7 +1034,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
 ) -> c_int {
     let code = entry::run("MPI_Issend_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1078,7 +1078,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     }
     let code = entry::run("MPI_Mprobe", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let source = check::source(source, comm, "source")?;
@@ -1089,7 +1089,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Mprobe", code, message.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Mprobe", code, message.cast()) };
     code
 }
 alias!(MPI_Mprobe => PMPI_Mprobe);
@@ -1103,7 +1103,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     status: *mut c::Status,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Mrecv",
@@ -1117,7 +1117,7 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     }
     entry::run("MPI_Mrecv", Scope::MessageAt(message), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype =
                 check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
@@ -1140,7 +1140,7 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     status: *mut c::Status,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Mrecv_c",
@@ -1154,7 +1154,7 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     }
     entry::run("MPI_Mrecv_c", Scope::MessageAt(message), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype =
                 check::committed_for(datatype, count.into(), check::sender(message), "datatype")?;
@@ -1180,7 +1180,7 @@ pub unsafe extern "C" fn PMPI_Probe(
     }
     entry::run("MPI_Probe", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let source = check::source(source, comm, "source")?;
@@ -1192,9 +1192,9 @@ pub unsafe extern "C" fn PMPI_Probe(
 }
 alias!(MPI_Probe => PMPI_Probe);
 
-/// `MPI_Recv`, once the short way was not possible.
+/// `MPI_Recv`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Recv(
+pub(super) unsafe extern "C" fn full_MPI_Recv(
     buf: *mut c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -1207,7 +1207,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Recv(
         check::races::look("MPI_Recv", source, tag, comm);
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Recv",
@@ -1221,7 +1221,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Recv(
     }
     entry::run("MPI_Recv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
@@ -1245,18 +1245,18 @@ pub unsafe extern "C" fn PMPI_Recv(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::recv(buf, count.into(), datatype, source, tag, comm, status) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Recv(buf, count, datatype, source, tag, comm, status) }
+    unsafe { full_MPI_Recv(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv => PMPI_Recv);
 
-/// `MPI_Recv_c`, once the short way was not possible.
+/// `MPI_Recv_c`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Recv_c(
+pub(super) unsafe extern "C" fn full_MPI_Recv_c(
     buf: *mut c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -1269,7 +1269,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Recv_c(
         check::races::look("MPI_Recv_c", source, tag, comm);
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Recv_c",
@@ -1283,7 +1283,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Recv_c(
     }
     entry::run("MPI_Recv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
@@ -1307,12 +1307,12 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::recv(buf, count.into(), datatype, source, tag, comm, status) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Recv_c(buf, count, datatype, source, tag, comm, status) }
+    unsafe { full_MPI_Recv_c(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv_c => PMPI_Recv_c);
 
@@ -1331,7 +1331,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     }
     let code = entry::run("MPI_Recv_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
@@ -1377,7 +1377,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     }
     let code = entry::run("MPI_Recv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
@@ -1418,7 +1418,7 @@ pub unsafe extern "C" fn PMPI_Rsend(
     comm: c::Comm,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Rsend",
@@ -1432,7 +1432,7 @@ pub unsafe extern "C" fn PMPI_Rsend(
     }
     entry::run("MPI_Rsend", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1456,7 +1456,7 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     comm: c::Comm,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Rsend_c",
@@ -1470,7 +1470,7 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     }
     entry::run("MPI_Rsend_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1496,7 +1496,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
 ) -> c_int {
     let code = entry::run("MPI_Rsend_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1539,7 +1539,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Rsend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1570,9 +1570,9 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
 }
 alias!(MPI_Rsend_init_c => PMPI_Rsend_init_c);
 
-/// `MPI_Send`, once the short way was not possible.
+/// `MPI_Send`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Send(
+pub(super) unsafe extern "C" fn full_MPI_Send(
     buf: *const c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -1580,12 +1580,12 @@ pub(super) unsafe extern "C" fn whole_MPI_Send(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
         return super::constants::MPI_SUCCESS;
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Send",
@@ -1599,7 +1599,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Send(
     }
     entry::run("MPI_Send", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1621,18 +1621,18 @@ pub unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::send(buf, count.into(), datatype, dest, tag, comm) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Send(buf, count, datatype, dest, tag, comm) }
+    unsafe { full_MPI_Send(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send => PMPI_Send);
 
-/// `MPI_Send_c`, once the short way was not possible.
+/// `MPI_Send_c`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Send_c(
+pub(super) unsafe extern "C" fn full_MPI_Send_c(
     buf: *const c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -1640,12 +1640,12 @@ pub(super) unsafe extern "C" fn whole_MPI_Send_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
         return super::constants::MPI_SUCCESS;
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Send_c",
@@ -1659,7 +1659,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Send_c(
     }
     entry::run("MPI_Send_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1681,12 +1681,12 @@ pub unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::send(buf, count.into(), datatype, dest, tag, comm) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Send_c(buf, count, datatype, dest, tag, comm) }
+    unsafe { full_MPI_Send_c(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send_c => PMPI_Send_c);
 
@@ -1702,7 +1702,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
 ) -> c_int {
     let code = entry::run("MPI_Send_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1745,7 +1745,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Send_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1795,7 +1795,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
         check::races::look("MPI_Sendrecv", source, recvtag, comm);
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Sendrecv",
@@ -1808,7 +1808,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     }
     entry::run("MPI_Sendrecv", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
@@ -1849,7 +1849,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
         check::races::look("MPI_Sendrecv_c", source, recvtag, comm);
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Sendrecv_c",
@@ -1862,7 +1862,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     }
     entry::run("MPI_Sendrecv_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let sendtype = check::committed_for(sendtype, sendcount.into(), dest, "sendtype")?;
@@ -1900,7 +1900,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
         check::races::look("MPI_Sendrecv_replace", source, recvtag, comm);
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Sendrecv_replace",
@@ -1914,7 +1914,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     }
     entry::run("MPI_Sendrecv_replace", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1947,7 +1947,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
         check::races::look("MPI_Sendrecv_replace_c", source, recvtag, comm);
     }
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Sendrecv_replace_c",
@@ -1961,7 +1961,7 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     }
     entry::run("MPI_Sendrecv_replace_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -1988,7 +1988,7 @@ pub unsafe extern "C" fn PMPI_Ssend(
     comm: c::Comm,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Ssend",
@@ -2002,7 +2002,7 @@ pub unsafe extern "C" fn PMPI_Ssend(
     }
     entry::run("MPI_Ssend", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -2026,7 +2026,7 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     comm: c::Comm,
 ) -> c_int {
     if check::is_full() {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             check::under_way::used(
                 "MPI_Ssend_c",
@@ -2040,7 +2040,7 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     }
     entry::run("MPI_Ssend_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -2066,7 +2066,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
 ) -> c_int {
     let code = entry::run("MPI_Ssend_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
@@ -2109,7 +2109,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Ssend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;

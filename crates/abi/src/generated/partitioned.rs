@@ -21,7 +21,7 @@ pub unsafe extern "C" fn PMPI_Parrived(
 ) -> c_int {
     entry::run("MPI_Parrived", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let partition = check::length(partition.into(), "partition")?;
             let flag = check::out(flag, "flag")?;
@@ -35,7 +35,7 @@ alias!(MPI_Parrived => PMPI_Parrived);
 pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: c::Request) -> c_int {
     entry::run("MPI_Pready", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let partition = check::length(partition.into(), "partition")?;
             calls::partitioned::pready(partition, request)
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn PMPI_Pready_list(
 ) -> c_int {
     entry::run("MPI_Pready_list", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let length = check::length(length.into(), "length")?;
             let array_of_partitions =
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn PMPI_Pready_range(
 ) -> c_int {
     entry::run("MPI_Pready_range", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let partition_low = check::length(partition_low.into(), "partition_low")?;
             let partition_high = check::length(partition_high.into(), "partition_high")?;
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
 ) -> c_int {
     let code = entry::run("MPI_Precv_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Precv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
 ) -> c_int {
     let code = entry::run("MPI_Psend_init", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
 ) -> c_int {
     let code = entry::run("MPI_Psend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;

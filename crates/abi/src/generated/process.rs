@@ -17,7 +17,7 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
     entry::run("MPI_Close_port", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let port_name = check::text(port_name, "port_name")?;
             calls::process::close_port(port_name)
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
 ) -> c_int {
     let code = entry::run("MPI_Comm_accept", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_accept", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_accept", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_accept => PMPI_Comm_accept);
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
 ) -> c_int {
     let code = entry::run("MPI_Comm_connect", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_connect", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_connect", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Comm_connect => PMPI_Comm_connect);
@@ -78,7 +78,7 @@ alias!(MPI_Comm_connect => PMPI_Comm_connect);
 pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c::Comm) -> c_int {
     entry::run("MPI_Comm_disconnect", Scope::CommAt(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::in_out(comm, "comm")?;
             calls::process::comm_disconnect(comm)
@@ -91,7 +91,7 @@ alias!(MPI_Comm_disconnect => PMPI_Comm_disconnect);
 pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut c::Comm) -> c_int {
     entry::run("MPI_Comm_get_parent", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let parent = check::out(parent, "parent")?;
             calls::process::comm_get_parent(parent)
@@ -104,14 +104,14 @@ alias!(MPI_Comm_get_parent => PMPI_Comm_get_parent);
 pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c::Comm) -> c_int {
     let code = entry::run("MPI_Comm_join", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let intercomm = check::out(intercomm, "intercomm")?;
             calls::process::comm_join(fd, intercomm)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_join", code, intercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_join", code, intercomm.cast()) };
     code
 }
 alias!(MPI_Comm_join => PMPI_Comm_join);
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
 ) -> c_int {
     let code = entry::run("MPI_Comm_spawn", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_spawn", code, intercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_spawn", code, intercomm.cast()) };
     code
 }
 alias!(MPI_Comm_spawn => PMPI_Comm_spawn);
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
 ) -> c_int {
     let code = entry::run("MPI_Comm_spawn_multiple", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let root = check::root(root, comm, "root")?;
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Comm_spawn_multiple", code, intercomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Comm_spawn_multiple", code, intercomm.cast()) };
     code
 }
 alias!(MPI_Comm_spawn_multiple => PMPI_Comm_spawn_multiple);
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
 ) -> c_int {
     entry::run("MPI_Lookup_name", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let service_name = check::text(service_name, "service_name")?;
             let info = check::info_or_null(info, "info")?;
@@ -213,7 +213,7 @@ alias!(MPI_Lookup_name => PMPI_Lookup_name);
 pub unsafe extern "C" fn PMPI_Open_port(info: c::Info, port_name: *mut c_char) -> c_int {
     entry::run("MPI_Open_port", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info_or_null(info, "info")?;
             let port_name = check::text_out(port_name, "port_name")?;
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn PMPI_Publish_name(
 ) -> c_int {
     entry::run("MPI_Publish_name", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let service_name = check::text(service_name, "service_name")?;
             let info = check::info_or_null(info, "info")?;
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn PMPI_Unpublish_name(
 ) -> c_int {
     entry::run("MPI_Unpublish_name", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let service_name = check::text(service_name, "service_name")?;
             let info = check::info_or_null(info, "info")?;

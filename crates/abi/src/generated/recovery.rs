@@ -21,7 +21,7 @@ pub unsafe extern "C" fn PMPIX_Comm_ack_failed(
 ) -> c_int {
     entry::run("MPIX_Comm_ack_failed", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let num_acked = check::out(num_acked, "num_acked")?;
@@ -35,7 +35,7 @@ alias!(MPIX_Comm_ack_failed => PMPIX_Comm_ack_failed);
 pub unsafe extern "C" fn PMPIX_Comm_agree(comm: c::Comm, flag: *mut c_int) -> c_int {
     entry::run("MPIX_Comm_agree", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let flag = check::in_out(flag, "flag")?;
@@ -49,7 +49,7 @@ alias!(MPIX_Comm_agree => PMPIX_Comm_agree);
 pub unsafe extern "C" fn PMPIX_Comm_failure_ack(comm: c::Comm) -> c_int {
     entry::run("MPIX_Comm_failure_ack", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::recovery::comm_failure_ack(comm)
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(
 ) -> c_int {
     let code = entry::run("MPIX_Comm_failure_get_acked", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let failedgrp = check::out(failedgrp, "failedgrp")?;
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_failure_get_acked", code, failedgrp.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_failure_get_acked", code, failedgrp.cast()) };
     code
 }
 alias!(MPIX_Comm_failure_get_acked => PMPIX_Comm_failure_get_acked);
@@ -82,7 +82,7 @@ alias!(MPIX_Comm_failure_get_acked => PMPIX_Comm_failure_get_acked);
 pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c::Comm, failedgrp: *mut c::Group) -> c_int {
     let code = entry::run("MPIX_Comm_get_failed", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let failedgrp = check::out(failedgrp, "failedgrp")?;
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c::Comm, failedgrp: *mut c:
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_get_failed", code, failedgrp.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_get_failed", code, failedgrp.cast()) };
     code
 }
 alias!(MPIX_Comm_get_failed => PMPIX_Comm_get_failed);
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn PMPIX_Comm_iagree(
 ) -> c_int {
     let code = entry::run("MPIX_Comm_iagree", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let flag = check::in_out(flag, "flag")?;
@@ -123,7 +123,7 @@ alias!(MPIX_Comm_iagree => PMPIX_Comm_iagree);
 pub unsafe extern "C" fn PMPIX_Comm_is_revoked(comm: c::Comm, flag: *mut c_int) -> c_int {
     entry::run("MPIX_Comm_is_revoked", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let flag = check::out(flag, "flag")?;
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
 ) -> c_int {
     let code = entry::run("MPIX_Comm_ishrink", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let newcomm = check::out(newcomm, "newcomm")?;
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
         unsafe { check::under_way::begun("MPIX_Comm_ishrink", code, request, &[]) };
     }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_ishrink", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_ishrink", code, newcomm.cast()) };
     code
 }
 alias!(MPIX_Comm_ishrink => PMPIX_Comm_ishrink);
@@ -163,7 +163,7 @@ alias!(MPIX_Comm_ishrink => PMPIX_Comm_ishrink);
 pub unsafe extern "C" fn PMPIX_Comm_revoke(comm: c::Comm) -> c_int {
     entry::run("MPIX_Comm_revoke", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             calls::recovery::comm_revoke(comm)
@@ -176,7 +176,7 @@ alias!(MPIX_Comm_revoke => PMPIX_Comm_revoke);
 pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c::Comm, newcomm: *mut c::Comm) -> c_int {
     let code = entry::run("MPIX_Comm_shrink", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let newcomm = check::out(newcomm, "newcomm")?;
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c::Comm, newcomm: *mut c::Comm)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPIX_Comm_shrink", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPIX_Comm_shrink", code, newcomm.cast()) };
     code
 }
 alias!(MPIX_Comm_shrink => PMPIX_Comm_shrink);

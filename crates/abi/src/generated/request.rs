@@ -17,7 +17,7 @@ use crate::{alias, c, calls, check, state};
 pub unsafe extern "C" fn PMPI_Cancel(request: *mut c::Request) -> c_int {
     entry::run("MPI_Cancel", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::in_out(request, "request")?;
             calls::request::cancel(request)
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn PMPI_Get_count(
 ) -> c_int {
     entry::run("MPI_Get_count", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let datatype = check::datatype(datatype, "datatype")?;
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
 ) -> c_int {
     entry::run("MPI_Get_count_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let datatype = check::datatype(datatype, "datatype")?;
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn PMPI_Get_elements(
 ) -> c_int {
     entry::run("MPI_Get_elements", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let datatype = check::datatype(datatype, "datatype")?;
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
 ) -> c_int {
     entry::run("MPI_Get_elements_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let datatype = check::datatype(datatype, "datatype")?;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
 ) -> c_int {
     entry::run("MPI_Get_elements_x", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let datatype = check::datatype(datatype, "datatype")?;
@@ -125,7 +125,7 @@ alias!(MPI_Get_elements_x => PMPI_Get_elements_x);
 pub unsafe extern "C" fn PMPI_Grequest_complete(request: c::Request) -> c_int {
     entry::run("MPI_Grequest_complete", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::request::grequest_complete(request) }
     })
 }
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
 ) -> c_int {
     let code = entry::run("MPI_Grequest_start", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::out(request, "request")?;
             calls::request::grequest_start(query_fn, free_fn, cancel_fn, extra_state, request)
@@ -158,12 +158,12 @@ alias!(MPI_Grequest_start => PMPI_Grequest_start);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_free(request: *mut c::Request) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Request_free", request, 1) }
     });
     let code = entry::run("MPI_Request_free", Scope::RequestAt(request), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::in_out(request, "request")?;
             calls::request::request_free(request)
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
 ) -> c_int {
     entry::run("MPI_Request_get_status", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let flag = check::out(flag, "flag")?;
             let status = StatusOut::new(status);
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_all(
 ) -> c_int {
     entry::run("MPI_Request_get_status_all", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::length(count.into(), "count")?;
             let array_of_requests = check::slice(array_of_requests, count, "array_of_requests")?;
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
 ) -> c_int {
     entry::run("MPI_Request_get_status_any", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::length(count.into(), "count")?;
             let array_of_requests = check::slice(array_of_requests, count, "array_of_requests")?;
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
 ) -> c_int {
     entry::run("MPI_Request_get_status_some", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let incount = check::length(incount.into(), "incount")?;
             let array_of_requests = check::slice(array_of_requests, incount, "array_of_requests")?;
@@ -275,12 +275,12 @@ alias!(MPI_Request_get_status_some => PMPI_Request_get_status_some);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Start(request: *mut c::Request) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Start", request, 1) }
     });
     let code = entry::run("MPI_Start", Scope::RequestAt(request), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::in_out(request, "request")?;
             calls::request::start(request)
@@ -296,12 +296,12 @@ alias!(MPI_Start => PMPI_Start);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut c::Request) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Startall", array_of_requests, count) }
     });
     let code = entry::run("MPI_Startall", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::length(count.into(), "count")?;
             let array_of_requests =
@@ -320,7 +320,7 @@ alias!(MPI_Startall => PMPI_Startall);
 pub unsafe extern "C" fn PMPI_Status_get_error(status: *const c::Status, err: *mut c_int) -> c_int {
     entry::run("MPI_Status_get_error", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let err = check::out(err, "err")?;
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn PMPI_Status_get_source(
 ) -> c_int {
     entry::run("MPI_Status_get_source", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let source = check::out(source, "source")?;
@@ -351,7 +351,7 @@ alias!(MPI_Status_get_source => PMPI_Status_get_source);
 pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const c::Status, tag: *mut c_int) -> c_int {
     entry::run("MPI_Status_get_tag", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let tag = check::out(tag, "tag")?;
@@ -365,7 +365,7 @@ alias!(MPI_Status_get_tag => PMPI_Status_get_tag);
 pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut c::Status, flag: c_int) -> c_int {
     entry::run("MPI_Status_set_cancelled", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = StatusOut::new(status);
             calls::request::status_set_cancelled(status, flag != 0)
@@ -382,7 +382,7 @@ pub unsafe extern "C" fn PMPI_Status_set_elements(
 ) -> c_int {
     entry::run("MPI_Status_set_elements", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = StatusOut::new(status);
             let datatype = check::datatype(datatype, "datatype")?;
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_c(
 ) -> c_int {
     entry::run("MPI_Status_set_elements_c", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = StatusOut::new(status);
             let datatype = check::datatype(datatype, "datatype")?;
@@ -420,7 +420,7 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
 ) -> c_int {
     entry::run("MPI_Status_set_elements_x", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = StatusOut::new(status);
             let datatype = check::datatype(datatype, "datatype")?;
@@ -435,7 +435,7 @@ alias!(MPI_Status_set_elements_x => PMPI_Status_set_elements_x);
 pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut c::Status, err: c_int) -> c_int {
     entry::run("MPI_Status_set_error", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = StatusOut::new(status);
             calls::request::status_set_error(status, err)
@@ -448,7 +448,7 @@ alias!(MPI_Status_set_error => PMPI_Status_set_error);
 pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut c::Status, source: c_int) -> c_int {
     entry::run("MPI_Status_set_source", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = StatusOut::new(status);
             calls::request::status_set_source(status, source)
@@ -461,7 +461,7 @@ alias!(MPI_Status_set_source => PMPI_Status_set_source);
 pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut c::Status, tag: c_int) -> c_int {
     entry::run("MPI_Status_set_tag", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = StatusOut::new(status);
             calls::request::status_set_tag(status, tag)
@@ -470,20 +470,20 @@ pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut c::Status, tag: c_int)
 }
 alias!(MPI_Status_set_tag => PMPI_Status_set_tag);
 
-/// `MPI_Test`, once the short way was not possible.
+/// `MPI_Test`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Test(
+pub(super) unsafe extern "C" fn full_MPI_Test(
     request: *mut c::Request,
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Test", request, 1) }
     });
     let code = entry::run("MPI_Test", Scope::RequestAt(request), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::in_out(request, "request")?;
             let flag = check::out(flag, "flag")?;
@@ -503,12 +503,12 @@ pub unsafe extern "C" fn PMPI_Test(
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::test(request, flag, status) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Test(request, flag, status) }
+    unsafe { full_MPI_Test(request, flag, status) }
 }
 alias!(MPI_Test => PMPI_Test);
 
@@ -516,7 +516,7 @@ alias!(MPI_Test => PMPI_Test);
 pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const c::Status, flag: *mut c_int) -> c_int {
     entry::run("MPI_Test_cancelled", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let status = check::status(status, "status")?;
             let flag = check::out(flag, "flag")?;
@@ -534,12 +534,12 @@ pub unsafe extern "C" fn PMPI_Testall(
     array_of_statuses: *mut c::Status,
 ) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Testall", array_of_requests, count) }
     });
     let code = entry::run("MPI_Testall", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::length(count.into(), "count")?;
             let array_of_requests =
@@ -565,12 +565,12 @@ pub unsafe extern "C" fn PMPI_Testany(
     status: *mut c::Status,
 ) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Testany", array_of_requests, count) }
     });
     let code = entry::run("MPI_Testany", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::length(count.into(), "count")?;
             let array_of_requests =
@@ -597,12 +597,12 @@ pub unsafe extern "C" fn PMPI_Testsome(
     array_of_statuses: *mut c::Status,
 ) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Testsome", array_of_requests, incount) }
     });
     let code = entry::run("MPI_Testsome", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let incount = check::length(incount.into(), "incount")?;
             let array_of_requests =
@@ -626,23 +626,23 @@ pub unsafe extern "C" fn PMPI_Testsome(
 }
 alias!(MPI_Testsome => PMPI_Testsome);
 
-/// `MPI_Wait`, once the short way was not possible.
+/// `MPI_Wait`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Wait(
+pub(super) unsafe extern "C" fn full_MPI_Wait(
     request: *mut c::Request,
     status: *mut c::Status,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::wait_long(request, status) } {
         return super::constants::MPI_SUCCESS;
     }
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Wait", request, 1) }
     });
     let code = entry::run("MPI_Wait", Scope::RequestAt(request), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::in_out(request, "request")?;
             let status = StatusOut::new(status);
@@ -657,29 +657,29 @@ pub(super) unsafe extern "C" fn whole_MPI_Wait(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::wait(request, status) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Wait(request, status) }
+    unsafe { full_MPI_Wait(request, status) }
 }
 alias!(MPI_Wait => PMPI_Wait);
 
-/// `MPI_Waitall`, once the short way was not possible.
+/// `MPI_Waitall`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Waitall(
+pub(super) unsafe extern "C" fn full_MPI_Waitall(
     count: c_int,
     array_of_requests: *mut c::Request,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Waitall", array_of_requests, count) }
     });
     let code = entry::run("MPI_Waitall", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::length(count.into(), "count")?;
             let array_of_requests =
@@ -700,12 +700,12 @@ pub unsafe extern "C" fn PMPI_Waitall(
     array_of_requests: *mut c::Request,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::waitall(count.into(), array_of_requests, array_of_statuses) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Waitall(count, array_of_requests, array_of_statuses) }
+    unsafe { full_MPI_Waitall(count, array_of_requests, array_of_statuses) }
 }
 alias!(MPI_Waitall => PMPI_Waitall);
 
@@ -717,12 +717,12 @@ pub unsafe extern "C" fn PMPI_Waitany(
     status: *mut c::Status,
 ) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Waitany", array_of_requests, count) }
     });
     let code = entry::run("MPI_Waitany", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let count = check::length(count.into(), "count")?;
             let array_of_requests =
@@ -748,12 +748,12 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     array_of_statuses: *mut c::Status,
 ) -> c_int {
     let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Waitsome", array_of_requests, incount) }
     });
     let code = entry::run("MPI_Waitsome", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let incount = check::length(incount.into(), "incount")?;
             let array_of_requests =

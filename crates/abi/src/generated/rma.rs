@@ -13,9 +13,9 @@ use crate::args::{
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
-/// `MPI_Accumulate`, once the short way was not possible.
+/// `MPI_Accumulate`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Accumulate(
+pub(super) unsafe extern "C" fn full_MPI_Accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: c::Datatype,
@@ -28,7 +28,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Accumulate(
 ) -> c_int {
     entry::run("MPI_Accumulate", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::accumulate(
             origin_addr,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Accumulate(
+        full_MPI_Accumulate(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -100,9 +100,9 @@ pub unsafe extern "C" fn PMPI_Accumulate(
 }
 alias!(MPI_Accumulate => PMPI_Accumulate);
 
-/// `MPI_Accumulate_c`, once the short way was not possible.
+/// `MPI_Accumulate_c`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Accumulate_c(
+pub(super) unsafe extern "C" fn full_MPI_Accumulate_c(
     origin_addr: *const c_void,
     origin_count: c::Count,
     origin_datatype: c::Datatype,
@@ -115,7 +115,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Accumulate_c(
 ) -> c_int {
     entry::run("MPI_Accumulate_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::accumulate(
             origin_addr,
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Accumulate_c(
+        full_MPI_Accumulate_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -187,9 +187,9 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
 }
 alias!(MPI_Accumulate_c => PMPI_Accumulate_c);
 
-/// `MPI_Compare_and_swap`, once the short way was not possible.
+/// `MPI_Compare_and_swap`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Compare_and_swap(
+pub(super) unsafe extern "C" fn full_MPI_Compare_and_swap(
     origin_addr: *const c_void,
     compare_addr: *const c_void,
     result_addr: *mut c_void,
@@ -200,7 +200,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Compare_and_swap(
 ) -> c_int {
     entry::run("MPI_Compare_and_swap", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::committed(datatype, "datatype")?;
             let win = check::window(win, "win")?;
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     target_disp: c::Aint,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::compare_and_swap(
             origin_addr,
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Compare_and_swap(
+        full_MPI_Compare_and_swap(
             origin_addr,
             compare_addr,
             result_addr,
@@ -256,9 +256,9 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
 }
 alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
 
-/// `MPI_Fetch_and_op`, once the short way was not possible.
+/// `MPI_Fetch_and_op`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Fetch_and_op(
+pub(super) unsafe extern "C" fn full_MPI_Fetch_and_op(
     origin_addr: *const c_void,
     result_addr: *mut c_void,
     datatype: c::Datatype,
@@ -269,7 +269,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Fetch_and_op(
 ) -> c_int {
     entry::run("MPI_Fetch_and_op", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let datatype = check::committed(datatype, "datatype")?;
             let op = check::operation(op, "op")?;
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::fetch_and_op(
             origin_addr,
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Fetch_and_op(
+        full_MPI_Fetch_and_op(
             origin_addr,
             result_addr,
             datatype,
@@ -326,9 +326,9 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
 }
 alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
 
-/// `MPI_Get`, once the short way was not possible.
+/// `MPI_Get`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Get(
+pub(super) unsafe extern "C" fn full_MPI_Get(
     origin_addr: *mut c_void,
     origin_count: c_int,
     origin_datatype: c::Datatype,
@@ -338,7 +338,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Get(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::get_long(
             origin_addr,
@@ -355,7 +355,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Get(
     }
     entry::run("MPI_Get", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -387,7 +387,7 @@ pub unsafe extern "C" fn PMPI_Get(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::get(
             origin_addr,
@@ -404,7 +404,7 @@ pub unsafe extern "C" fn PMPI_Get(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Get(
+        full_MPI_Get(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -418,9 +418,9 @@ pub unsafe extern "C" fn PMPI_Get(
 }
 alias!(MPI_Get => PMPI_Get);
 
-/// `MPI_Get_c`, once the short way was not possible.
+/// `MPI_Get_c`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Get_c(
+pub(super) unsafe extern "C" fn full_MPI_Get_c(
     origin_addr: *mut c_void,
     origin_count: c::Count,
     origin_datatype: c::Datatype,
@@ -430,7 +430,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Get_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::get_long(
             origin_addr,
@@ -447,7 +447,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Get_c(
     }
     entry::run("MPI_Get_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -479,7 +479,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::get(
             origin_addr,
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Get_c(
+        full_MPI_Get_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
 ) -> c_int {
     entry::run("MPI_Get_accumulate", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let target_count = check::count(target_count.into(), "target_count")?;
             let target_datatype = check::committed(target_datatype, "target_datatype")?;
@@ -575,7 +575,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
 ) -> c_int {
     entry::run("MPI_Get_accumulate_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let target_count = check::count(target_count.into(), "target_count")?;
             let target_datatype = check::committed(target_datatype, "target_datatype")?;
@@ -606,9 +606,9 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
 }
 alias!(MPI_Get_accumulate_c => PMPI_Get_accumulate_c);
 
-/// `MPI_Put`, once the short way was not possible.
+/// `MPI_Put`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Put(
+pub(super) unsafe extern "C" fn full_MPI_Put(
     origin_addr: *const c_void,
     origin_count: c_int,
     origin_datatype: c::Datatype,
@@ -618,7 +618,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Put(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::put_long(
             origin_addr,
@@ -635,7 +635,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Put(
     }
     entry::run("MPI_Put", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -671,7 +671,7 @@ pub unsafe extern "C" fn PMPI_Put(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::put(
             origin_addr,
@@ -688,7 +688,7 @@ pub unsafe extern "C" fn PMPI_Put(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Put(
+        full_MPI_Put(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -702,9 +702,9 @@ pub unsafe extern "C" fn PMPI_Put(
 }
 alias!(MPI_Put => PMPI_Put);
 
-/// `MPI_Put_c`, once the short way was not possible.
+/// `MPI_Put_c`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Put_c(
+pub(super) unsafe extern "C" fn full_MPI_Put_c(
     origin_addr: *const c_void,
     origin_count: c::Count,
     origin_datatype: c::Datatype,
@@ -714,7 +714,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Put_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::put_long(
             origin_addr,
@@ -731,7 +731,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Put_c(
     }
     entry::run("MPI_Put_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -767,7 +767,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::put(
             origin_addr,
@@ -784,7 +784,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole_MPI_Put_c(
+        full_MPI_Put_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -813,7 +813,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
 ) -> c_int {
     let code = entry::run("MPI_Raccumulate", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -863,7 +863,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
 ) -> c_int {
     let code = entry::run("MPI_Raccumulate_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -912,7 +912,7 @@ pub unsafe extern "C" fn PMPI_Rget(
 ) -> c_int {
     let code = entry::run("MPI_Rget", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -955,7 +955,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
 ) -> c_int {
     let code = entry::run("MPI_Rget_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -1002,7 +1002,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
 ) -> c_int {
     let code = entry::run("MPI_Rget_accumulate", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let target_count = check::count(target_count.into(), "target_count")?;
             let target_datatype = check::committed(target_datatype, "target_datatype")?;
@@ -1058,7 +1058,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
 ) -> c_int {
     let code = entry::run("MPI_Rget_accumulate_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let target_count = check::count(target_count.into(), "target_count")?;
             let target_datatype = check::committed(target_datatype, "target_datatype")?;
@@ -1110,7 +1110,7 @@ pub unsafe extern "C" fn PMPI_Rput(
 ) -> c_int {
     let code = entry::run("MPI_Rput", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -1157,7 +1157,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
 ) -> c_int {
     let code = entry::run("MPI_Rput_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
             let origin_count = check::count(origin_count.into(), "origin_count")?;
@@ -1201,7 +1201,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
 ) -> c_int {
     let code = entry::run("MPI_Win_allocate", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let disp_unit = disp_unit as c::Count;
@@ -1211,7 +1211,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate => PMPI_Win_allocate);
@@ -1227,7 +1227,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
 ) -> c_int {
     let code = entry::run("MPI_Win_allocate_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let disp_unit = disp_unit as c::Count;
@@ -1237,7 +1237,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate_c", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate_c", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate_c => PMPI_Win_allocate_c);
@@ -1253,7 +1253,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
 ) -> c_int {
     let code = entry::run("MPI_Win_allocate_shared", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let disp_unit = disp_unit as c::Count;
@@ -1263,7 +1263,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate_shared", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate_shared", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate_shared => PMPI_Win_allocate_shared);
@@ -1279,7 +1279,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
 ) -> c_int {
     let code = entry::run("MPI_Win_allocate_shared_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let disp_unit = disp_unit as c::Count;
@@ -1289,7 +1289,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_allocate_shared_c", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_allocate_shared_c", code, win.cast()) };
     code
 }
 alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
@@ -1298,7 +1298,7 @@ alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
 pub unsafe extern "C" fn PMPI_Win_attach(win: c::Win, base: *mut c_void, size: c::Aint) -> c_int {
     entry::run("MPI_Win_attach", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_attach(win, base, size)
@@ -1311,7 +1311,7 @@ alias!(MPI_Win_attach => PMPI_Win_attach);
 pub unsafe extern "C" fn PMPI_Win_complete(win: c::Win) -> c_int {
     entry::run("MPI_Win_complete", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_complete(win)
@@ -1331,7 +1331,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
 ) -> c_int {
     let code = entry::run("MPI_Win_create", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let disp_unit = disp_unit as c::Count;
@@ -1341,7 +1341,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create", code, win.cast()) };
     code
 }
 alias!(MPI_Win_create => PMPI_Win_create);
@@ -1357,7 +1357,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
 ) -> c_int {
     let code = entry::run("MPI_Win_create_c", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let disp_unit = disp_unit as c::Count;
@@ -1367,7 +1367,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create_c", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create_c", code, win.cast()) };
     code
 }
 alias!(MPI_Win_create_c => PMPI_Win_create_c);
@@ -1380,7 +1380,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
 ) -> c_int {
     let code = entry::run("MPI_Win_create_dynamic", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let info = check::info_or_null(info, "info")?;
@@ -1389,7 +1389,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_create_dynamic", code, win.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_create_dynamic", code, win.cast()) };
     code
 }
 alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
@@ -1398,7 +1398,7 @@ alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
 pub unsafe extern "C" fn PMPI_Win_detach(win: c::Win, base: *const c_void) -> c_int {
     entry::run("MPI_Win_detach", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_detach(win, base)
@@ -1411,7 +1411,7 @@ alias!(MPI_Win_detach => PMPI_Win_detach);
 pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_fence", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_fence(assert, win)
@@ -1420,12 +1420,12 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c::Win) -> c_int {
 }
 alias!(MPI_Win_fence => PMPI_Win_fence);
 
-/// `MPI_Win_flush`, once the short way was not possible.
+/// `MPI_Win_flush`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_flush", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_flush(rank, win)
@@ -1435,12 +1435,12 @@ pub(super) unsafe extern "C" fn whole_MPI_Win_flush(rank: c_int, win: c::Win) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_flush(rank, win) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_flush(rank, win) }
+    unsafe { full_MPI_Win_flush(rank, win) }
 }
 alias!(MPI_Win_flush => PMPI_Win_flush);
 
@@ -1448,7 +1448,7 @@ alias!(MPI_Win_flush => PMPI_Win_flush);
 pub unsafe extern "C" fn PMPI_Win_flush_all(win: c::Win) -> c_int {
     entry::run("MPI_Win_flush_all", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_flush_all(win)
@@ -1461,7 +1461,7 @@ alias!(MPI_Win_flush_all => PMPI_Win_flush_all);
 pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_flush_local", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_flush_local(rank, win)
@@ -1474,7 +1474,7 @@ alias!(MPI_Win_flush_local => PMPI_Win_flush_local);
 pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c::Win) -> c_int {
     entry::run("MPI_Win_flush_local_all", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_flush_local_all(win)
@@ -1487,7 +1487,7 @@ alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
 pub unsafe extern "C" fn PMPI_Win_free(win: *mut c::Win) -> c_int {
     entry::run("MPI_Win_free", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::in_out(win, "win")?;
             calls::rma::win_free(win)
@@ -1500,7 +1500,7 @@ alias!(MPI_Win_free => PMPI_Win_free);
 pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -> c_int {
     let code = entry::run("MPI_Win_get_group", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let group = check::out(group, "group")?;
@@ -1508,7 +1508,7 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_get_group", code, group.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_get_group", code, group.cast()) };
     code
 }
 alias!(MPI_Win_get_group => PMPI_Win_get_group);
@@ -1517,7 +1517,7 @@ alias!(MPI_Win_get_group => PMPI_Win_get_group);
 pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info) -> c_int {
     let code = entry::run("MPI_Win_get_info", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let info_used = check::out(info_used, "info_used")?;
@@ -1525,7 +1525,7 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Win_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Win_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_Win_get_info => PMPI_Win_get_info);
@@ -1538,7 +1538,7 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
 ) -> c_int {
     entry::run("MPI_Win_get_name", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win_name = check::text_out(win_name, "win_name")?;
             let resultlen = check::out(resultlen, "resultlen")?;
@@ -1548,9 +1548,9 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
 
-/// `MPI_Win_lock`, once the short way was not possible.
+/// `MPI_Win_lock`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_lock(
+pub(super) unsafe extern "C" fn full_MPI_Win_lock(
     lock_type: c_int,
     rank: c_int,
     assert: c_int,
@@ -1558,7 +1558,7 @@ pub(super) unsafe extern "C" fn whole_MPI_Win_lock(
 ) -> c_int {
     entry::run("MPI_Win_lock", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_lock(lock_type, rank, assert, win)
@@ -1573,21 +1573,21 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     assert: c_int,
     win: c::Win,
 ) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_lock(lock_type, rank, assert, win) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_lock(lock_type, rank, assert, win) }
+    unsafe { full_MPI_Win_lock(lock_type, rank, assert, win) }
 }
 alias!(MPI_Win_lock => PMPI_Win_lock);
 
-/// `MPI_Win_lock_all`, once the short way was not possible.
+/// `MPI_Win_lock_all`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_lock_all", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_lock_all(assert, win)
@@ -1597,12 +1597,12 @@ pub(super) unsafe extern "C" fn whole_MPI_Win_lock_all(assert: c_int, win: c::Wi
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_lock_all(assert, win) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_lock_all(assert, win) }
+    unsafe { full_MPI_Win_lock_all(assert, win) }
 }
 alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 
@@ -1610,7 +1610,7 @@ alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 pub unsafe extern "C" fn PMPI_Win_post(group: c::Group, assert: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_post", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let win = check::window(win, "win")?;
@@ -1624,7 +1624,7 @@ alias!(MPI_Win_post => PMPI_Win_post);
 pub unsafe extern "C" fn PMPI_Win_set_info(win: c::Win, info: c::Info) -> c_int {
     entry::run("MPI_Win_set_info", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let info = check::info_or_null(info, "info")?;
@@ -1638,7 +1638,7 @@ alias!(MPI_Win_set_info => PMPI_Win_set_info);
 pub unsafe extern "C" fn PMPI_Win_set_name(win: c::Win, win_name: *const c_char) -> c_int {
     entry::run("MPI_Win_set_name", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let win_name = check::text(win_name, "win_name")?;
@@ -1658,7 +1658,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
 ) -> c_int {
     entry::run("MPI_Win_shared_query", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let size = check::out(size, "size")?;
@@ -1679,7 +1679,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
 ) -> c_int {
     entry::run("MPI_Win_shared_query_c", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let size = check::out(size, "size")?;
@@ -1694,7 +1694,7 @@ alias!(MPI_Win_shared_query_c => PMPI_Win_shared_query_c);
 pub unsafe extern "C" fn PMPI_Win_start(group: c::Group, assert: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_start", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let group = check::group(group, "group")?;
             let win = check::window(win, "win")?;
@@ -1708,7 +1708,7 @@ alias!(MPI_Win_start => PMPI_Win_start);
 pub unsafe extern "C" fn PMPI_Win_sync(win: c::Win) -> c_int {
     entry::run("MPI_Win_sync", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_sync(win)
@@ -1721,7 +1721,7 @@ alias!(MPI_Win_sync => PMPI_Win_sync);
 pub unsafe extern "C" fn PMPI_Win_test(win: c::Win, flag: *mut c_int) -> c_int {
     entry::run("MPI_Win_test", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             let flag = check::out(flag, "flag")?;
@@ -1731,12 +1731,12 @@ pub unsafe extern "C" fn PMPI_Win_test(win: c::Win, flag: *mut c_int) -> c_int {
 }
 alias!(MPI_Win_test => PMPI_Win_test);
 
-/// `MPI_Win_unlock`, once the short way was not possible.
+/// `MPI_Win_unlock`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
     entry::run("MPI_Win_unlock", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_unlock(rank, win)
@@ -1746,21 +1746,21 @@ pub(super) unsafe extern "C" fn whole_MPI_Win_unlock(rank: c_int, win: c::Win) -
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_unlock(rank, win) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_unlock(rank, win) }
+    unsafe { full_MPI_Win_unlock(rank, win) }
 }
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
-/// `MPI_Win_unlock_all`, once the short way was not possible.
+/// `MPI_Win_unlock_all`, after the short path was not possible.
 #[inline(never)]
-pub(super) unsafe extern "C" fn whole_MPI_Win_unlock_all(win: c::Win) -> c_int {
+pub(super) unsafe extern "C" fn full_MPI_Win_unlock_all(win: c::Win) -> c_int {
     entry::run("MPI_Win_unlock_all", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_unlock_all(win)
@@ -1770,12 +1770,12 @@ pub(super) unsafe extern "C" fn whole_MPI_Win_unlock_all(win: c::Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c::Win) -> c_int {
-    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_unlock_all(win) } {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole_MPI_Win_unlock_all(win) }
+    unsafe { full_MPI_Win_unlock_all(win) }
 }
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 
@@ -1783,7 +1783,7 @@ alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 pub unsafe extern "C" fn PMPI_Win_wait(win: c::Win) -> c_int {
     entry::run("MPI_Win_wait", Scope::Win(win), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let win = check::window(win, "win")?;
             calls::rma::win_wait(win)

@@ -16,7 +16,7 @@ use crate::{alias, c, calls, check, state};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
     entry::run("MPI_T_category_changed", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let update_number = Optional::new(update_number);
             calls::tool::t_category_changed(update_number)
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     indices: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_category_get_categories", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let indices = Optional::new(indices);
             calls::tool::t_category_get_categories(cat_index, len, indices)
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     indices: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_category_get_cvars", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let indices = Optional::new(indices);
             calls::tool::t_category_get_cvars(cat_index, len, indices)
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     indices: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_category_get_events", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let indices = Optional::new(indices);
             calls::tool::t_category_get_events(cat_index, len, indices)
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_index(
     cat_index: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_category_get_index", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name.cast_mut());
             let cat_index = Optional::new(cat_index);
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
     num_categories: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_category_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
             let name_len = Optional::new(name_len);
@@ -128,7 +128,7 @@ alias!(MPI_T_category_get_info => PMPI_T_category_get_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
     entry::run("MPI_T_category_get_num", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let num_cat = Optional::new(num_cat);
             calls::tool::t_category_get_num(num_cat)
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_num_events(
     num_events: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_category_get_num_events", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let num_events = Optional::new(num_events);
             calls::tool::t_category_get_num_events(cat_index, num_events)
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     indices: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_category_get_pvars", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let indices = Optional::new(indices);
             calls::tool::t_category_get_pvars(cat_index, len, indices)
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_index(
     cvar_index: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_cvar_get_index", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name.cast_mut());
             let cvar_index = Optional::new(cvar_index);
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     scope: *mut c_int,
 ) -> c_int {
     let code = entry::run("MPI_T_cvar_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
             let name_len = Optional::new(name_len);
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_cvar_get_info", code, datatype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_cvar_get_info", code, datatype.cast()) };
     code
 }
 alias!(MPI_T_cvar_get_info => PMPI_T_cvar_get_info);
@@ -224,7 +224,7 @@ alias!(MPI_T_cvar_get_info => PMPI_T_cvar_get_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
     entry::run("MPI_T_cvar_get_num", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let num_cvar = Optional::new(num_cvar);
             calls::tool::t_cvar_get_num(num_cvar)
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_cvar_handle_alloc", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let obj_handle = Optional::new(obj_handle);
             let handle = Optional::new(handle);
@@ -255,7 +255,7 @@ alias!(MPI_T_cvar_handle_alloc => PMPI_T_cvar_handle_alloc);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut c::ToolHandle) -> c_int {
     entry::run("MPI_T_cvar_handle_free", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let handle = Optional::new(handle);
             calls::tool::t_cvar_handle_free(handle)
@@ -267,7 +267,7 @@ alias!(MPI_T_cvar_handle_free => PMPI_T_cvar_handle_free);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_read(handle: c::ToolHandle, buf: *mut c_void) -> c_int {
     entry::run("MPI_T_cvar_read", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let buf = Optional::new(buf);
             calls::tool::t_cvar_read(handle, buf)
@@ -279,7 +279,7 @@ alias!(MPI_T_cvar_read => PMPI_T_cvar_read);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_write(handle: c::ToolHandle, buf: *const c_void) -> c_int {
     entry::run("MPI_T_cvar_write", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let buf = Optional::new(buf.cast_mut());
             calls::tool::t_cvar_write(handle, buf)
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     name_len: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_enum_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let num = Optional::new(num);
             let name = Optional::new(name);
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     name_len: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_enum_get_item", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let value = Optional::new(value);
             let name = Optional::new(name);
@@ -334,14 +334,16 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     info_used: *mut c::Info,
 ) -> c_int {
     let code = entry::run("MPI_T_event_callback_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info_used = Optional::new(info_used);
             calls::tool::t_event_callback_get_info(event_registration, cb_safety, info_used)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_event_callback_get_info", code, info_used.cast()) };
+    unsafe {
+        crate::handle::creation::note("MPI_T_event_callback_get_info", code, info_used.cast())
+    };
     code
 }
 alias!(MPI_T_event_callback_get_info => PMPI_T_event_callback_get_info);
@@ -353,7 +355,7 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     info: c::Info,
 ) -> c_int {
     entry::run("MPI_T_event_callback_set_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::tool::t_event_callback_set_info(event_registration, cb_safety, info) }
     })
 }
@@ -365,7 +367,7 @@ pub unsafe extern "C" fn PMPI_T_event_copy(
     buffer: *mut c_void,
 ) -> c_int {
     entry::run("MPI_T_event_copy", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let buffer = Optional::new(buffer);
             calls::tool::t_event_copy(event_instance, buffer)
@@ -380,7 +382,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_index(
     event_index: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_event_get_index", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name.cast_mut());
             let event_index = Optional::new(event_index);
@@ -406,7 +408,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     bind: *mut c_int,
 ) -> c_int {
     let code = entry::run("MPI_T_event_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
             let name_len = Optional::new(name_len);
@@ -436,7 +438,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_event_get_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_event_get_info", code, info.cast()) };
     code
 }
 alias!(MPI_T_event_get_info => PMPI_T_event_get_info);
@@ -444,7 +446,7 @@ alias!(MPI_T_event_get_info => PMPI_T_event_get_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
     entry::run("MPI_T_event_get_num", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let num_events = Optional::new(num_events);
             calls::tool::t_event_get_num(num_events)
@@ -459,7 +461,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     source_index: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_event_get_source", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let source_index = Optional::new(source_index);
             calls::tool::t_event_get_source(event_instance, source_index)
@@ -474,7 +476,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     event_timestamp: *mut c::Count,
 ) -> c_int {
     entry::run("MPI_T_event_get_timestamp", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let event_timestamp = Optional::new(event_timestamp);
             calls::tool::t_event_get_timestamp(event_instance, event_timestamp)
@@ -491,7 +493,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     event_registration: *mut c::ToolHandle,
 ) -> c_int {
     entry::run("MPI_T_event_handle_alloc", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let obj_handle = Optional::new(obj_handle);
             let event_registration = Optional::new(event_registration);
@@ -508,7 +510,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
     free_cb_function: c::Callback,
 ) -> c_int {
     entry::run("MPI_T_event_handle_free", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let user_data = Optional::new(user_data);
             calls::tool::t_event_handle_free(event_registration, user_data, free_cb_function)
@@ -523,14 +525,14 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     info_used: *mut c::Info,
 ) -> c_int {
     let code = entry::run("MPI_T_event_handle_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info_used = Optional::new(info_used);
             calls::tool::t_event_handle_get_info(event_registration, info_used)
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_event_handle_get_info", code, info_used.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_event_handle_get_info", code, info_used.cast()) };
     code
 }
 alias!(MPI_T_event_handle_get_info => PMPI_T_event_handle_get_info);
@@ -541,7 +543,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     info: c::Info,
 ) -> c_int {
     entry::run("MPI_T_event_handle_set_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::tool::t_event_handle_set_info(event_registration, info) }
     })
 }
@@ -554,7 +556,7 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     buffer: *mut c_void,
 ) -> c_int {
     entry::run("MPI_T_event_read", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let buffer = Optional::new(buffer);
             calls::tool::t_event_read(event_instance, element_index, buffer)
@@ -572,7 +574,7 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
     event_cb_function: c::Callback,
 ) -> c_int {
     entry::run("MPI_T_event_register_callback", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let user_data = Optional::new(user_data);
             calls::tool::t_event_register_callback(
@@ -593,7 +595,7 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
     dropped_cb_function: c::Callback,
 ) -> c_int {
     entry::run("MPI_T_event_set_dropped_handler", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::tool::t_event_set_dropped_handler(event_registration, dropped_cb_function) }
     })
 }
@@ -602,7 +604,7 @@ alias!(MPI_T_event_set_dropped_handler => PMPI_T_event_set_dropped_handler);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
     entry::run("MPI_T_finalize", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::tool::t_finalize() }
     })
 }
@@ -611,7 +613,7 @@ alias!(MPI_T_finalize => PMPI_T_finalize);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
     entry::run("MPI_T_init_thread", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let provided = Optional::new(provided);
             calls::tool::t_init_thread(required, provided)
@@ -627,7 +629,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     pvar_index: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_pvar_get_index", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name.cast_mut());
             let pvar_index = Optional::new(pvar_index);
@@ -654,7 +656,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     atomic: *mut c_int,
 ) -> c_int {
     let code = entry::run("MPI_T_pvar_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
             let name_len = Optional::new(name_len);
@@ -675,7 +677,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_pvar_get_info", code, datatype.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_pvar_get_info", code, datatype.cast()) };
     code
 }
 alias!(MPI_T_pvar_get_info => PMPI_T_pvar_get_info);
@@ -683,7 +685,7 @@ alias!(MPI_T_pvar_get_info => PMPI_T_pvar_get_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
     entry::run("MPI_T_pvar_get_num", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let num_pvar = Optional::new(num_pvar);
             calls::tool::t_pvar_get_num(num_pvar)
@@ -701,7 +703,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     entry::run("MPI_T_pvar_handle_alloc", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let obj_handle = Optional::new(obj_handle);
             let handle = Optional::new(handle);
@@ -718,7 +720,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(
     handle: *mut c::ToolHandle,
 ) -> c_int {
     entry::run("MPI_T_pvar_handle_free", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let handle = Optional::new(handle);
             calls::tool::t_pvar_handle_free(pe_session, handle)
@@ -734,7 +736,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     buf: *mut c_void,
 ) -> c_int {
     entry::run("MPI_T_pvar_read", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let buf = Optional::new(buf);
             calls::tool::t_pvar_read(pe_session, handle, buf)
@@ -750,7 +752,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     buf: *mut c_void,
 ) -> c_int {
     entry::run("MPI_T_pvar_readreset", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let buf = Optional::new(buf);
             calls::tool::t_pvar_readreset(pe_session, handle, buf)
@@ -765,7 +767,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_reset(
     handle: c::ToolHandle,
 ) -> c_int {
     entry::run("MPI_T_pvar_reset", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::tool::t_pvar_reset(pe_session, handle) }
     })
 }
@@ -774,7 +776,7 @@ alias!(MPI_T_pvar_reset => PMPI_T_pvar_reset);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_create(pe_session: *mut c::ToolHandle) -> c_int {
     entry::run("MPI_T_pvar_session_create", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let pe_session = Optional::new(pe_session);
             calls::tool::t_pvar_session_create(pe_session)
@@ -786,7 +788,7 @@ alias!(MPI_T_pvar_session_create => PMPI_T_pvar_session_create);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_free(pe_session: *mut c::ToolHandle) -> c_int {
     entry::run("MPI_T_pvar_session_free", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let pe_session = Optional::new(pe_session);
             calls::tool::t_pvar_session_free(pe_session)
@@ -801,7 +803,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_start(
     handle: c::ToolHandle,
 ) -> c_int {
     entry::run("MPI_T_pvar_start", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::tool::t_pvar_start(pe_session, handle) }
     })
 }
@@ -813,7 +815,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_stop(
     handle: c::ToolHandle,
 ) -> c_int {
     entry::run("MPI_T_pvar_stop", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe { calls::tool::t_pvar_stop(pe_session, handle) }
     })
 }
@@ -826,7 +828,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     buf: *const c_void,
 ) -> c_int {
     entry::run("MPI_T_pvar_write", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let buf = Optional::new(buf.cast_mut());
             calls::tool::t_pvar_write(pe_session, handle, buf)
@@ -848,7 +850,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     info: *mut c::Info,
 ) -> c_int {
     let code = entry::run("MPI_T_source_get_info", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
             let name_len = Optional::new(name_len);
@@ -872,7 +874,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_T_source_get_info", code, info.cast()) };
+    unsafe { crate::handle::creation::note("MPI_T_source_get_info", code, info.cast()) };
     code
 }
 alias!(MPI_T_source_get_info => PMPI_T_source_get_info);
@@ -880,7 +882,7 @@ alias!(MPI_T_source_get_info => PMPI_T_source_get_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
     entry::run("MPI_T_source_get_num", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let num_sources = Optional::new(num_sources);
             calls::tool::t_source_get_num(num_sources)
@@ -895,7 +897,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     timestamp: *mut c::Count,
 ) -> c_int {
     entry::run("MPI_T_source_get_timestamp", Scope::Tool, || {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let timestamp = Optional::new(timestamp);
             calls::tool::t_source_get_timestamp(source_index, timestamp)

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
 ) -> c_int {
     entry::run("MPI_Cart_coords", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let maxdims = check::length(maxdims.into(), "maxdims")?;
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
 ) -> c_int {
     let code = entry::run("MPI_Cart_create", Scope::Comm(comm_old), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm_old = check::communicator(comm_old, "comm_old")?;
             let ndims = check::length(ndims.into(), "ndims")?;
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Cart_create", code, comm_cart.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Cart_create", code, comm_cart.cast()) };
     code
 }
 alias!(MPI_Cart_create => PMPI_Cart_create);
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn PMPI_Cart_get(
 ) -> c_int {
     entry::run("MPI_Cart_get", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let maxdims = check::length(maxdims.into(), "maxdims")?;
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn PMPI_Cart_map(
 ) -> c_int {
     entry::run("MPI_Cart_map", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let ndims = check::length(ndims.into(), "ndims")?;
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn PMPI_Cart_rank(
 ) -> c_int {
     entry::run("MPI_Cart_rank", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let rank = check::out(rank, "rank")?;
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
 ) -> c_int {
     entry::run("MPI_Cart_shift", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let rank_source = check::out(rank_source, "rank_source")?;
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
 ) -> c_int {
     let code = entry::run("MPI_Cart_sub", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let newcomm = check::out(newcomm, "newcomm")?;
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Cart_sub", code, newcomm.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Cart_sub", code, newcomm.cast()) };
     code
 }
 alias!(MPI_Cart_sub => PMPI_Cart_sub);
@@ -170,7 +170,7 @@ alias!(MPI_Cart_sub => PMPI_Cart_sub);
 pub unsafe extern "C" fn PMPI_Cartdim_get(comm: c::Comm, ndims: *mut c_int) -> c_int {
     entry::run("MPI_Cartdim_get", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let ndims = check::out(ndims, "ndims")?;
@@ -184,7 +184,7 @@ alias!(MPI_Cartdim_get => PMPI_Cartdim_get);
 pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
     entry::run("MPI_Dims_create", Scope::None, || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let ndims = check::length(ndims.into(), "ndims")?;
             let dims = check::slice_mut(dims, ndims, "dims")?;
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
 ) -> c_int {
     let code = entry::run("MPI_Dist_graph_create", Scope::Comm(comm_old), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm_old = check::communicator(comm_old, "comm_old")?;
             let n = check::length(n.into(), "n")?;
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Dist_graph_create", code, comm_dist_graph.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Dist_graph_create", code, comm_dist_graph.cast()) };
     code
 }
 alias!(MPI_Dist_graph_create => PMPI_Dist_graph_create);
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
         Scope::Comm(comm_old),
         || {
             state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
             unsafe {
                 let comm_old = check::communicator(comm_old, "comm_old")?;
                 let indegree = check::length(indegree.into(), "indegree")?;
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     );
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
     unsafe {
-        crate::handle::made::note(
+        crate::handle::creation::note(
             "MPI_Dist_graph_create_adjacent",
             code,
             comm_dist_graph.cast(),
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
 ) -> c_int {
     entry::run("MPI_Dist_graph_neighbors", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let maxindegree = check::length(maxindegree.into(), "maxindegree")?;
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
 ) -> c_int {
     entry::run("MPI_Dist_graph_neighbors_count", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let indegree = check::out(indegree, "indegree")?;
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
 ) -> c_int {
     let code = entry::run("MPI_Graph_create", Scope::Comm(comm_old), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm_old = check::communicator(comm_old, "comm_old")?;
             let nnodes = check::length(nnodes.into(), "nnodes")?;
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
         }
     });
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
-    unsafe { crate::handle::made::note("MPI_Graph_create", code, comm_graph.cast()) };
+    unsafe { crate::handle::creation::note("MPI_Graph_create", code, comm_graph.cast()) };
     code
 }
 alias!(MPI_Graph_create => PMPI_Graph_create);
@@ -379,7 +379,7 @@ pub unsafe extern "C" fn PMPI_Graph_get(
 ) -> c_int {
     entry::run("MPI_Graph_get", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let maxindex = check::length(maxindex.into(), "maxindex")?;
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn PMPI_Graph_map(
 ) -> c_int {
     entry::run("MPI_Graph_map", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let nnodes = check::length(nnodes.into(), "nnodes")?;
@@ -423,7 +423,7 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
 ) -> c_int {
     entry::run("MPI_Graph_neighbors", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let maxneighbors = check::length(maxneighbors.into(), "maxneighbors")?;
@@ -442,7 +442,7 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
 ) -> c_int {
     entry::run("MPI_Graph_neighbors_count", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let nneighbors = check::out(nneighbors, "nneighbors")?;
@@ -460,7 +460,7 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
 ) -> c_int {
     entry::run("MPI_Graphdims_get", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let nnodes = check::out(nnodes, "nnodes")?;
@@ -475,7 +475,7 @@ alias!(MPI_Graphdims_get => PMPI_Graphdims_get);
 pub unsafe extern "C" fn PMPI_Topo_test(comm: c::Comm, status: *mut c_int) -> c_int {
     entry::run("MPI_Topo_test", Scope::Comm(comm), || {
         state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let comm = check::communicator(comm, "comm")?;
             let status = check::out(status, "status")?;

@@ -7,7 +7,7 @@
 use weft_launch::profile::layout::NOBODY;
 
 use super::area::Area;
-use super::call::{Call, Kind, Place};
+use super::call::{ArgumentIndex, Call, CallKind};
 use super::messages;
 use super::recorder::Recorder;
 use super::trampoline::Frame;
@@ -67,7 +67,7 @@ pub unsafe fn knows_its_source(call: &Call, frame: &Frame) -> bool {
     match call.source.number() {
         // SAFETY: the call has this argument.
         Some(place) => unsafe { frame.argument(place) as i32 != k::MPI_ANY_SOURCE },
-        None => call.kind != Kind::Complete || call.status == Place::NONE,
+        None => call.kind != CallKind::Complete || call.status == ArgumentIndex::NONE,
     }
 }
 
@@ -80,7 +80,8 @@ pub unsafe fn want_status(call: &Call, frame: &mut Frame) {
     let Some(place) = call.status.number() else {
         return;
     };
-    let wanted = matches!(call.kind, Kind::Complete | Kind::Receive) || call.source != Place::NONE;
+    let wanted = matches!(call.kind, CallKind::Complete | CallKind::Receive)
+        || call.source != ArgumentIndex::NONE;
     // SAFETY: the call has this argument.
     if wanted && unsafe { frame.argument(place) } == 0 {
         frame.status = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);

@@ -4,9 +4,9 @@ use weft_atomic::AtomicPtr;
 
 /// The place of an argument among those of its call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place(u8);
+pub struct ArgumentIndex(u8);
 
-impl Place {
+impl ArgumentIndex {
     /// The call has no such argument.
     pub const NONE: Self = Self(u8::MAX);
 
@@ -24,7 +24,7 @@ impl Place {
 
 /// The effect of a call on messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum CallKind {
     /// It sends one.
     Send,
     /// It receives one.
@@ -63,40 +63,40 @@ pub struct Call {
     /// How many arguments it has.
     pub arguments: u8,
     /// Its effect.
-    pub kind: Kind,
+    pub kind: CallKind,
     /// Counts have 64 bits.
     pub long: bool,
     /// Elements …
-    pub count: Place,
+    pub count: ArgumentIndex,
     /// … of this datatype.
-    pub datatype: Place,
+    pub datatype: ArgumentIndex,
     /// The destination.
-    pub dest: Place,
+    pub dest: ArgumentIndex,
     /// The source.
-    pub source: Place,
+    pub source: ArgumentIndex,
     /// The tag; that of the sent message if it sends and receives.
-    pub tag: Place,
+    pub tag: ArgumentIndex,
     /// The tag of the received message, if it sends and receives.
-    pub receive_tag: Place,
+    pub receive_tag: ArgumentIndex,
     /// The communicator.
-    pub comm: Place,
+    pub comm: ArgumentIndex,
     /// The address of its only request.
-    pub request: Place,
+    pub request: ArgumentIndex,
     /// The array of its requests …
-    pub requests: Place,
+    pub requests: ArgumentIndex,
     /// … and their number.
-    pub length: Place,
+    pub length: ArgumentIndex,
     /// The address of its only status.
-    pub status: Place,
+    pub status: ArgumentIndex,
     /// The array of its statuses.
-    pub statuses: Place,
+    pub statuses: ArgumentIndex,
 }
 
 impl Call {
     /// Whether only threads permitted by the level of thread support make it: it concerns messages. Any thread may make some of the other calls
     /// at any level.
     pub fn is_of_the_threads_that_call(&self) -> bool {
-        self.kind != Kind::Other || self.comm != Place::NONE
+        self.kind != CallKind::Other || self.comm != ArgumentIndex::NONE
     }
 
     /// A call of which only this is known.
@@ -105,10 +105,10 @@ impl Call {
         target: &'static AtomicPtr<()>,
         whole: *const (),
         arguments: u8,
-        kind: Kind,
+        kind: CallKind,
         long: bool,
     ) -> Self {
-        let none = Place::NONE;
+        let none = ArgumentIndex::NONE;
         Self {
             name,
             target,

@@ -20,9 +20,9 @@ use weft_launch::profile::layout::{self, EventKind, NOBODY};
 use weft_mpi::marks::Marker;
 
 use super::area::{Area, Event};
-use super::call::{Call, Kind};
-use super::here;
+use super::call::{Call, CallKind};
 use super::recorder::Recorder;
+use super::thread_state;
 use super::trampoline::Frame;
 use crate::c;
 use crate::generated::constants as k;
@@ -65,7 +65,7 @@ impl Marks {
             return 0;
         }
         let mark = layout::mark(self.count.fetch_add(1, Ordering::Relaxed));
-        here::begin_sending(mark);
+        thread_state::begin_sending(mark);
         self.calls.fetch_add(1, Ordering::Relaxed);
         mark
     }
@@ -74,17 +74,17 @@ impl Marks {
     /// that is unknown, or it has sent none.
     pub fn end_call(&self, mark: u64) -> (u64, u32) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
-        here::end_sending(mark)
+        thread_state::end_sending(mark)
     }
 }
 
 impl Marker for Recorder {
     fn begins(&self, engine: u32) -> u64 {
-        here::begin_message(engine)
+        thread_state::begin_message(engine)
     }
 
     fn carries(&self, word: u64) {
-        here::message_carries(word);
+        thread_state::message_carries(word);
     }
 
     fn leaves(&self, engine: u32, (mark, word): (u64, u64)) {
@@ -114,8 +114,8 @@ impl Marker for Recorder {
 unsafe fn statuses(call: &Call, frame: &Frame) -> (usize, usize) {
     let completes = call.request.number().is_some() || call.requests.number().is_some();
     // Other calls read their status, or send.
-    let receives = matches!(call.kind, Kind::Receive | Kind::Exchange);
-    if !(receives || completes && call.kind == Kind::Complete) {
+    let receives = matches!(call.kind, CallKind::Receive | CallKind::Exchange);
+    if !(receives || completes && call.kind == CallKind::Complete) {
         return (0, 0);
     }
     // SAFETY: the call has these arguments.
@@ -162,7 +162,7 @@ pub unsafe fn clear(call: &Call, frame: &Frame) {
 /// # Safety
 /// The frame is that of the call.
 pub unsafe fn lend_statuses(call: &Call, frame: &mut Frame) -> Option<Box<[c::Status]>> {
-    if call.kind != Kind::Complete {
+    if call.kind != CallKind::Complete {
         return None;
     }
     // SAFETY: the call has these arguments.

@@ -13,9 +13,9 @@ use weft_sys::clock::Stopwatch;
 use super::CALLS;
 use super::area::Area;
 use super::collectives::Collectives;
-use super::here;
 use super::marks::Marks;
 use super::slices::Slices;
+use super::thread_state;
 use super::trampoline;
 
 /// The memory of this rank's profile.
@@ -81,7 +81,7 @@ impl Recorder {
     pub fn is_only_caller(&self) -> bool {
         self.has_rows_of_first
             && self.one_thread_calls.load(Ordering::Relaxed)
-            && here::area().is_some_and(|area| area.number == 0)
+            && thread_state::area().is_some_and(|area| area.number == 0)
     }
 
     /// The time, in ticks; never 0.
@@ -129,12 +129,12 @@ impl Recorder {
     /// The area of the calling thread; `None` if there are too many.
     #[inline]
     pub fn here(&self) -> Option<&'static Area> {
-        here::area().or_else(|| self.enrol())
+        thread_state::area().or_else(|| self.enrol())
     }
 
     #[cold]
     fn enrol(&self) -> Option<&'static Area> {
-        if here::is_left_out() {
+        if thread_state::is_left_out() {
             return None;
         }
         let number = self.words[head::THREADS].fetch_add(1, Ordering::Relaxed) as usize;
@@ -146,7 +146,7 @@ impl Recorder {
             self.words[head::THREADS].fetch_sub(1, Ordering::Relaxed);
             self.words[head::THREADS_LEFT_OUT].fetch_add(1, Ordering::Relaxed);
         }
-        here::set_area(found);
+        thread_state::set_area(found);
         found
     }
 

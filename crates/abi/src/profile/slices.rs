@@ -21,7 +21,7 @@ use weft_sys::clock::time_of_day;
 use weft_sys::signal;
 
 use super::area::Event;
-use super::call::Kind;
+use super::call::CallKind;
 use super::trampoline::{light_stub, stub, stub_of_one_thread};
 use super::{CALLS, RECORDER, Recorder};
 
@@ -225,7 +225,7 @@ fn attend() {
 fn frequent(recorder: &Recorder, slice: u64, least: u32) -> Vec<usize> {
     let calls = CALLS.iter().enumerate();
     let mut found = Vec::new();
-    for (number, _) in calls.filter(|(_, call)| call.kind != Kind::Collective) {
+    for (number, _) in calls.filter(|(_, call)| call.kind != CallKind::Collective) {
         let areas = recorder.used().iter();
         let recorded: u64 = areas.map(|area| area.recorded(number, slice)).sum();
         if recorded >= u64::from(least.max(1)) {

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_come_back_is_not_taken_for_a_call_that_is_left_out() {
+    fn a_call_that_does_not_return_is_not_taken_for_one_left_out() {
         let plain = Token::new(0, 3, (false, true), 7);
         assert!(!plain.is_stale(7, true));
         // Stale both within the gap and after it.

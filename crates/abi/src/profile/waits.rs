@@ -6,8 +6,8 @@ use weft_sys::call_site::{CallSite, EntryPoint};
 
 use super::CALLS;
 use super::area::{self, Event};
-use super::here;
 use super::recorder::Recorder;
+use super::thread_state;
 use super::token::Token;
 
 /// The cause and the peer of a wait.
@@ -73,7 +73,7 @@ fn note_sleep(recorder: &Recorder, (slept, since): (u64, u64), awaited: Awaits) 
 
 impl WaitListener for Recorder {
     fn begun(&self) -> BegunWait {
-        let (token, message) = here::begin_wait(&self.slices);
+        let (token, message) = thread_state::begin_wait(&self.slices);
         BegunWait {
             call: token.0 as usize,
             time: match token {
@@ -87,7 +87,7 @@ impl WaitListener for Recorder {
 
     fn ended(&self, wait: BegunWait, awaited: Awaits) {
         let token = Token(wait.call as u64);
-        let (slept, since) = here::end_wait(token, wait.message);
+        let (slept, since) = thread_state::end_wait(token, wait.message);
         let Some(site) = token.site() else {
             if slept != 0 {
                 note_sleep(self, (slept, since), awaited);
@@ -103,7 +103,7 @@ impl WaitListener for Recorder {
         match awaited {
             // The call finds the sender when it ends.
             Awaits::Anybody(context) if !token.is_plain() => {
-                here::add_unknown(ticks, slept, context);
+                thread_state::add_unknown(ticks, slept, context);
             }
             _ => area.add_wait(site, (cause, peer), (ticks, slept)),
         }
@@ -130,7 +130,7 @@ impl WaitListener for Recorder {
     }
 
     fn slept(&self, since: u64) {
-        let is_told = here::add_slept(since, self.now());
+        let is_told = thread_state::add_slept(since, self.now());
         if self.timeline
             && is_told
             && let Some(area) = self.here()

@@ -169,7 +169,7 @@ impl Drop for DatatypeUse {
 /// Ends the handle of a datatype, at once or with the last operation that uses it; returns whether it was
 /// live.
 pub fn forget_datatype(datatype: &Arc<Datatype>, handle: c::Datatype) -> bool {
-    handle::made::forget(handle.0);
+    handle::creation::forget(handle.0);
     let mut handles = open(&DATATYPE_HANDLES);
     let address = Arc::as_ptr(datatype).addr();
     if let Some(known) = handles.get_mut(&address)

@@ -71,7 +71,7 @@ impl Element {
 
 /// A kind of event.
 #[derive(Debug)]
-pub struct Kind {
+pub struct EventType {
     pub kind: EventKind,
     pub name: &'static str,
     pub category: &'static str,
@@ -79,7 +79,7 @@ pub struct Kind {
     pub elements: &'static [Element],
 }
 
-impl Kind {
+impl EventType {
     /// The displacement of each element.
     pub fn displacements(&self) -> Vec<usize> {
         let mut end = 0_usize;
@@ -120,8 +120,8 @@ const fn kind(
     name: &'static str,
     elements: &'static [Element],
     description: &'static str,
-) -> Kind {
-    Kind {
+) -> EventType {
+    EventType {
         kind,
         name,
         category,
@@ -131,7 +131,7 @@ const fn kind(
 }
 
 /// All of them, in the order of [`EventKind`].
-pub static EVENTS: &[Kind] = &[
+pub static EVENTS: &[EventType] = &[
     kind(
         EventKind::Unexpected,
         "queues",
@@ -242,7 +242,7 @@ mod tests {
             context: 3,
             bytes: 4,
         };
-        let row = Kind::of(&event);
+        let row = EventType::of(&event);
         assert_eq!(row.displacements(), [0, 4, 8, 16]);
         assert_eq!(row.bytes_of(&event).len(), 24);
     }

@@ -1,7 +1,7 @@
 //! Registrations: which functions of the program receive which events.
 //!
 //! ```text
-//!   engine ──event──► Callbacks, when the engine is let go of ──► Hearer ──► functions of each registration
+//!   engine ──event──► Callbacks, when the engine is let go of ──► ToolListener ──► functions of each registration
 //! ```
 //!
 //! Functions are called at points where any MPI call is permitted. Thread-safe ones may run at once in several threads;
@@ -55,7 +55,7 @@ struct Inner {
 /// A registration of one kind of event.
 #[derive(Debug)]
 pub struct Registration {
-    pub kind: &'static events::Kind,
+    pub kind: &'static events::EventType,
     inner: Mutex<Inner>,
 }
 
@@ -86,7 +86,7 @@ fn is_inside() -> bool {
 
 impl Registration {
     /// A registration; `None` if there are too many.
-    pub fn create(kind: &'static events::Kind) -> Option<usize> {
+    pub fn create(kind: &'static events::EventType) -> Option<usize> {
         let registration = Arc::new(Self {
             kind,
             inner: Mutex::default(),
@@ -224,7 +224,7 @@ impl Registration {
 
 /// Receives the engine's events.
 #[derive(Debug)]
-struct Hearer;
+struct ToolListener;
 
 fn of_kinds(kinds: u32) -> Vec<Arc<Registration>> {
     let all = open(&ALL);
@@ -250,7 +250,7 @@ const NOTHING: Event = Event {
     bytes: 0,
 };
 
-impl Listener for Hearer {
+impl Listener for ToolListener {
     fn now(&self) -> u64 {
         events::now()
     }
@@ -301,7 +301,7 @@ pub fn listen_to(process: &weft_mpi::Process) {
             }
         }
     }
-    process.listen(kinds, Arc::new(Hearer), settings::queue_length());
+    process.listen(kinds, Arc::new(ToolListener), settings::queue_length());
 }
 
 /// The interface is no longer in use.
@@ -316,6 +316,6 @@ pub fn forget_all() {
 }
 
 /// The row of an event's index.
-pub fn kind_of(index: c_int) -> crate::fault::Checked<&'static events::Kind> {
+pub fn kind_of(index: c_int) -> crate::fault::Checked<&'static events::EventType> {
     super::row(EVENTS, index, "event")
 }

@@ -117,7 +117,7 @@ impl<const FLAGS: usize> Guarded<FLAGS> {
 /// One thread enters by its flag or by a number, one has other locks, one is alone.
 #[cfg(loom)]
 #[test]
-fn who_is_alone_is_alone() {
+fn a_writer_excludes_all_others() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -157,7 +157,7 @@ fn flags_that_are_turned_on_meanwhile_are_waited_for() {
 /// Two writers, of which one does not stand in line, and a reader that has other locks.
 #[cfg(loom)]
 #[test]
-fn two_who_are_alone_and_one_with_other_locks() {
+fn two_writers_and_one_reader_with_other_locks() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -221,7 +221,7 @@ fn two_readers_pass_the_writers_between_them() {
 /// A reader that has met a writer alone enters before the next one.
 #[cfg(loom)]
 #[test]
-fn who_is_listed_is_waited_for() {
+fn a_listed_reader_is_waited_for() {
     loom::model(|| {
         let guarded = Arc::new(Guarded::<0>::new());
         guarded.bias().turn_off(&guarded.park);
@@ -239,8 +239,8 @@ fn who_is_listed_is_waited_for() {
         assert_ne!(guarded.look(&mut next, &clock), Turn::Alone);
         leaver.join().unwrap();
         assert_ne!(guarded.look(&mut next, &clock), Turn::Alone);
-        let past = guarded.lock().share_further(0, &mut listed);
-        assert!(past.is_some() && !listed && guarded.value() == 1);
+        let overtaken = guarded.lock().share_further(0, &mut listed);
+        assert!(overtaken.is_some() && !listed && guarded.value() == 1);
         guarded.lock().leave();
         assert_eq!(guarded.look(&mut next, &clock), Turn::Alone);
     });
@@ -279,7 +279,7 @@ fn first_come_first_served() {
 
 #[cfg(not(loom))]
 #[test]
-fn who_has_other_locks_goes_past_a_writer_once() {
+fn a_reader_with_other_locks_goes_past_a_writer_once() {
     let guarded = Guarded::<1>::new();
     let (lock, clock) = (guarded.lock(), AtomicU64::new(6));
     assert!(guarded.enter_by_flag(0));
@@ -287,8 +287,8 @@ fn who_has_other_locks_goes_past_a_writer_once() {
     let mut listed = false;
     assert_eq!(lock.share_further(0, &mut listed), None, "who is first?");
     assert_eq!(guarded.look(&mut writer, &clock), Turn::First);
-    let past = lock.share_further(0, &mut listed);
-    assert_eq!(past, Some(Past::Writer(7)));
+    let overtaken = lock.share_further(0, &mut listed);
+    assert_eq!(overtaken, Some(Overtaken::Writer(7)));
     guarded.leave_by_flag(0);
     assert_eq!(guarded.look(&mut writer, &clock), Turn::Waits);
     lock.leave();
@@ -300,12 +300,12 @@ fn who_has_other_locks_goes_past_a_writer_once() {
     lock.leave_alone();
     assert!(listed);
     assert_eq!(guarded.look(&mut next, &clock), Turn::First);
-    let past = lock.share_further(7, &mut false);
-    assert_eq!(past, Some(Past::Writer(8)));
+    let overtaken = lock.share_further(7, &mut false);
+    assert_eq!(overtaken, Some(Overtaken::Writer(8)));
     lock.leave();
     assert_eq!(guarded.look(&mut next, &clock), Turn::Waits);
-    let past = lock.share_further(7, &mut listed);
-    assert!(past == Some(Past::Nobody) && !listed);
+    let overtaken = lock.share_further(7, &mut listed);
+    assert!(overtaken == Some(Overtaken::Nobody) && !listed);
     lock.leave();
     assert_eq!(guarded.look(&mut next, &clock), Turn::Alone);
     // A listed reader may give up.

@@ -13,7 +13,7 @@ use weft_sys::clock;
 
 use super::Ofi;
 use crate::liveness::Liveness;
-use crate::wire::Kind;
+use crate::wire::FrameKind;
 
 /// The name of a provider, for people.
 pub(super) fn route(provider: &str) -> &'static str {
@@ -76,7 +76,7 @@ impl Fabric for Ofi {
             let posted = self.loopback.send(head, data);
             return Ok(self.ring_for_oneself(posted));
         }
-        self.post(to, Kind::Message, &[head, data])
+        self.post(to, FrameKind::Message, &[head, data])
     }
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
@@ -144,7 +144,7 @@ impl Fabric for Ofi {
             let posted = self.loopback.signal(key);
             return Ok(self.ring_for_oneself(posted));
         }
-        self.post(to, Kind::Signal, &[&key.0.to_le_bytes()])
+        self.post(to, FrameKind::Signal, &[&key.0.to_le_bytes()])
     }
 
     fn signals(&self, from: Peer, key: SyncKey) -> u64 {

@@ -3,7 +3,7 @@
 use weft_fabric::{FabricError, Peer, Sink};
 
 use super::Ofi;
-use crate::liveness::News;
+use crate::liveness::PeerChange;
 
 impl Ofi {
     /// Takes losses and changes of peers from the TCP endpoint beside this one. Not while peers' requests wait for the other
@@ -42,12 +42,12 @@ impl Ofi {
     }
 
     #[cold]
-    fn hear(&mut self, news: Vec<News>, sink: &mut dyn Sink) -> usize {
+    fn hear(&mut self, news: Vec<PeerChange>, sink: &mut dyn Sink) -> usize {
         let mut found = news.len();
         for one in news {
             match one {
-                News::Lost(peer, reason) => self.mail.lose(peer, reason),
-                News::Succeeded(peer) => found += self.succeed(peer, sink),
+                PeerChange::Lost(peer, reason) => self.mail.lose(peer, reason),
+                PeerChange::Replaced(peer) => found += self.succeed(peer, sink),
             }
         }
         found

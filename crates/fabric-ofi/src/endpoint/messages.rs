@@ -3,7 +3,7 @@
 use weft_fabric::{Bell, HEAD, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
 
 use super::Ofi;
-use crate::wire::{Ask, End, HEADER, Kind, Outcome, Piece};
+use crate::wire::{Ask, End, FrameKind, HEADER, Outcome, Piece};
 
 impl Ofi {
     /// Handles a message, and gives its buffer back.
@@ -26,23 +26,23 @@ impl Ofi {
     pub(super) fn understand(
         &mut self,
         from: u32,
-        kind: Kind,
+        kind: FrameKind,
         (slot, length): (usize, usize),
         sink: &mut dyn Sink,
     ) -> Option<()> {
         let body = &self.mail.device.received(slot, length)[HEADER..];
         let peer = Peer(from);
         match kind {
-            Kind::Message => {
+            FrameKind::Message => {
                 let (head, data) = body.split_first_chunk::<HEAD>()?;
                 sink.message(peer, head, SharedBytes::of(data));
             }
-            Kind::Signal => {
+            FrameKind::Signal => {
                 let key = SyncKey(u64::from_le_bytes(body.try_into().ok()?));
                 self.signals.arrive(peer, key);
                 sink.signalled(peer, key);
             }
-            Kind::Data => {
+            FrameKind::Data => {
                 let (number, bytes) = body.split_first_chunk::<4>()?;
                 let number = u32::from_le_bytes(*number);
                 let transfer = self.asked.get(number, from)?;
@@ -52,12 +52,12 @@ impl Ofi {
                 transfer.region.copy_from_slice(bytes);
                 self.end(from, number, Outcome::Done, sink);
             }
-            Kind::End => {
+            FrameKind::End => {
                 let end = End::parse(body)?;
                 self.asked.get(end.number, from)?;
                 self.end(from, end.number, end.outcome, sink);
             }
-            Kind::Ask => {
+            FrameKind::Ask => {
                 let (ask, data) = Ask::parse(body)?;
                 let small = ask.length <= self.small() as u64;
                 let carried = if ask.put && small { ask.length } else { 0 };
@@ -67,22 +67,22 @@ impl Ofi {
                 let data = data.to_vec();
                 self.open(peer, &ask, data);
             }
-            Kind::Piece => {
+            FrameKind::Piece => {
                 let (piece, bytes) = Piece::parse_whole(body)?;
                 let transfer = self.asked.get(piece.number, from)?;
                 let place = piece.within(&transfer.region);
                 place.filter(|_| !transfer.put)?.copy_from_slice(bytes);
             }
-            Kind::Fetch => {
+            FrameKind::Fetch => {
                 let (piece, rest) = Piece::parse(body)?;
                 let most = rest.is_empty().then_some(self.small())?;
                 self.asked.fetch(from, piece, most)?;
             }
-            Kind::Fetched => {
+            FrameKind::Fetched => {
                 let (piece, bytes) = Piece::parse_whole(body)?;
                 self.serving.fetched(from, &piece, bytes)?;
             }
-            Kind::Goodbye | Kind::Ack => return body.is_empty().then_some(()),
+            FrameKind::Goodbye | FrameKind::Ack => return body.is_empty().then_some(()),
         }
         Some(())
     }
@@ -109,7 +109,7 @@ impl Ofi {
 
     /// Sends a message of the mailbox or the sync.
     #[inline]
-    pub(super) fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
+    pub(super) fn post(&mut self, to: Peer, kind: FrameKind, parts: &[&[u8]]) -> Result<Posted> {
         if self.later.is_stale() {
             // Another process may have this number now; the next look reports that first.
             return Ok(Posted::Retry);

@@ -92,7 +92,7 @@ mod tests {
     /// While nobody sleeps for long, own descriptors are not in the set; a thread that sleeps then is woken
     /// all the same.
     #[test]
-    fn whose_descriptors_were_taken_out_is_woken() {
+    fn a_bell_whose_descriptors_were_removed_is_woken() {
         if crate::found().is_err() {
             return;
         }

@@ -10,8 +10,8 @@ use super::Ofi;
 use crate::asked::{MOST, Transfer};
 use crate::libfabric::registration::{Access, RemoteMemory};
 use crate::links::Answer;
-use crate::serving::Way;
-use crate::wire::{Ask, End, Kind, Outcome};
+use crate::serving::TransferMethod;
+use crate::wire::{Ask, End, FrameKind, Outcome};
 
 /// How long revoking a grant waits for bytes on their way to a peer that does not take them.
 const REVOKING: Duration = Duration::from_secs(10);
@@ -61,13 +61,13 @@ impl Ofi {
             Ok(window) if window.len() > self.small() => {
                 let of = (Token(request.ask.token), request.writes);
                 let remote = remote.filter(|_| self.mail.device.has_remote_access());
-                let way = match remote {
-                    Some(remote) => Way::RemoteAccess(remote),
-                    None => Way::Messages(self.small()),
+                let method = match remote {
+                    Some(remote) => TransferMethod::RemoteAccess(remote),
+                    None => TransferMethod::Messages(self.small()),
                 };
                 return self
                     .serving
-                    .begin(&mut self.mail, (peer, number), of, window, way);
+                    .begin(&mut self.mail, (peer, number), of, window, method);
             }
             Ok(window) if request.writes => {
                 window.copy_from_slice(data);
@@ -131,7 +131,7 @@ impl Ofi {
         };
         let posted = self
             .mail
-            .post(peer, Kind::Ask, &[&ask.emit(), &self.scratch])?;
+            .post(peer, FrameKind::Ask, &[&ask.emit(), &self.scratch])?;
         if posted != Posted::Done {
             self.retry_soon();
             return Ok(posted);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_lost_in_the_middle_of_pieces_is_not_waited_for() {
+    fn a_peer_lost_in_the_middle_of_pieces_is_not_waited_for() {
         let Some(([mut owner, asker], [window, _source])) = in_the_middle() else {
             return;
         };

@@ -15,7 +15,7 @@ use weft_fabric::{Peer, Posted};
 use super::{Serving, Transfer};
 use crate::asked::FETCHES;
 use crate::mail::Mail;
-use crate::wire::{Kind, Outcome, Piece};
+use crate::wire::{FrameKind, Outcome, Piece};
 
 impl Transfer {
     /// Sends pieces of a get, or asks for some of a put, as far as there is room.
@@ -39,11 +39,11 @@ impl Transfer {
                 return;
             };
             let posted = if self.put {
-                mail.post(to, Kind::Fetch, &[&piece.emit()])
+                mail.post(to, FrameKind::Fetch, &[&piece.emit()])
             } else {
                 scratch.resize(place.len(), 0);
                 place.copy_to_slice(scratch);
-                mail.post(to, Kind::Piece, &[&piece.emit(), scratch])
+                mail.post(to, FrameKind::Piece, &[&piece.emit(), scratch])
             };
             match posted {
                 Ok(Posted::Done) => {}

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_a_process_slot_finds_its_arena_empty() {
+    fn the_next_user_of_a_process_slot_finds_its_arena_empty() {
         let (mut group, segment) = group(1);
         let heap = segment.heap().expect("there is one");
         let block = group[0].allocate_shared(100).expect("fits");

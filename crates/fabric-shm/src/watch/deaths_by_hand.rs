@@ -57,7 +57,7 @@ fn claim_the_ring(segment: &Arc<Segment>, rank: u32) {
 }
 
 #[test]
-fn nobody_stays_deaf_for_a_summary_that_was_not_marked() {
+fn no_member_misses_messages_because_a_summary_was_not_marked() {
     let (watch, mut ranks) = job(3);
     // Rank 2 adds its lane to the pending ones of rank 0 and is killed before it marks the summary.
     watch.segment.control(0).pending_words[0].fetch_or(1 << 2, Ordering::AcqRel);
@@ -70,7 +70,7 @@ fn nobody_stays_deaf_for_a_summary_that_was_not_marked() {
 }
 
 #[test]
-fn nobody_sleeps_on_whose_wake_up_was_taken_along() {
+fn a_member_whose_wake_up_died_with_its_sender_does_not_sleep_on() {
     let (watch, mut ranks) = job(2);
     let ticket = ranks[0].bell().prepare();
     // Rank 1 takes the announcement and is killed before it rings.
@@ -86,7 +86,7 @@ fn nobody_sleeps_on_whose_wake_up_was_taken_along() {
 }
 
 #[test]
-fn nobody_sleeps_through_an_abort_whose_wake_up_was_taken_along() {
+fn no_member_sleeps_through_an_abort_whose_wake_up_was_lost() {
     let (watch, mut ranks) = job(3);
     let ticket = ranks[0].bell().prepare();
     claim_the_ring(&watch.segment, 0);
@@ -112,7 +112,7 @@ fn the_dead_are_not_counted_as_awake() {
 }
 
 #[test]
-fn who_is_killed_while_it_wakes_another_does_not_spoil_the_count() {
+fn a_process_killed_while_it_wakes_another_does_not_spoil_the_count() {
     let (watch, mut ranks) = job(3);
     let sleeper = ranks[0].bell();
     let asleep = std::thread::spawn(move || {

@@ -118,7 +118,7 @@ fn nothing_of_one_process_reaches_the_next_in_its_place() {
 }
 
 #[test]
-fn who_joins_later_counts_from_then_on() {
+fn a_member_that_joins_later_counts_from_then_on() {
     let job = Job::new();
     let mut one = job.attach(0);
     let third = job.attach(PLACE);
@@ -138,7 +138,7 @@ fn who_joins_later_counts_from_then_on() {
 }
 
 #[test]
-fn who_has_opened_a_channel_hears_of_an_end_there_as_well() {
+fn an_opened_channel_reports_an_end_as_well() {
     let job = Job::new();
     let mut one = job.attach(0);
     let third = job.attach(PLACE);

@@ -231,7 +231,7 @@ pub fn a_refused_sender_is_woken_by_room(stage: &dyn Stage) {
 }
 
 /// A transfer that ends later wakes whoever waits for it; its owner learns by a message.
-pub fn a_transfer_wakes_whom_it_ends_for(stage: &dyn Stage) {
+pub fn the_end_of_a_transfer_wakes_its_asker(stage: &dyn Stage) {
     const LENGTH: usize = 200_000;
     stage.run(2, &|fabric| {
         let mut player = Player::new(fabric);

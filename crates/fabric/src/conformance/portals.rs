@@ -426,7 +426,7 @@ pub fn nothing_moves_after_revoke_returns(stage: &dyn Stage) {
 }
 
 /// Who writes is waited for, whatever has become of another who wrote: nothing changes after revoking.
-pub fn revoke_waits_for_who_lives_beside_who_dies(stage: &dyn Stage) {
+pub fn revoke_waits_for_living_users_beside_dying_ones(stage: &dyn Stage) {
     taken_back_beside_a_death(stage, TransferKind::Put);
 }
 

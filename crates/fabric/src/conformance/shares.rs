@@ -177,7 +177,7 @@ pub fn counts_of_many_are_exact(stage: &dyn Stage) {
 }
 
 /// Members of a board hear each other, asleep or not: of two each wakes the other, of three the last wakes all.
-pub fn who_arrives_on_a_board_is_heard(stage: &dyn Stage) {
+pub fn an_arrival_on_a_board_is_heard(stage: &dyn Stage) {
     for members in [2, 3] {
         stage.run(members, &|fabric| meet_on_a_board(Player::new(fabric)));
     }

@@ -290,7 +290,7 @@ fn a_result_is_dropped_once_whenever_the_handle_goes() {
 }
 
 #[test]
-fn who_joins_goes_on_at_once_when_the_joined_has_ended() {
+fn a_join_returns_at_once_when_the_fiber_has_ended() {
     let order = Runtime::run(config(1), || {
         let order = Arc::new(std::sync::Mutex::new(String::new()));
         let note = |what: char| {

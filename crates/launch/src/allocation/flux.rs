@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::{Reason, SchedulerAllocation, Surroundings, host, node_list};
+use super::{Reason, SchedulerAllocation, SchedulerEnvironment, host, node_list};
 use crate::mapping::{HostAddress, HostSlots};
 
 pub const WHO: &str = "Flux";
@@ -37,12 +37,12 @@ struct Children {
     core: String,
 }
 
-pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Reason>> {
+pub fn look(around: &dyn SchedulerEnvironment) -> Option<Result<SchedulerAllocation, Reason>> {
     around.variable("FLUX_URI")?;
     Some(found(around))
 }
 
-fn found(around: &dyn Surroundings) -> Result<SchedulerAllocation, Reason> {
+fn found(around: &dyn SchedulerEnvironment) -> Result<SchedulerAllocation, Reason> {
     if let Some(job) = around.variable("FLUX_JOB_ID") {
         return Err(format!(
             "this launcher is itself a task of job {job} (flux run), not the initial program of an instance; start it by \

@@ -1,19 +1,19 @@
 //! Grid Engine: a file names the hosts of a parallel environment, a line for each queue.
 
-use super::{Reason, SchedulerAllocation, Surroundings, command_or_ssh, host, text_named};
+use super::{Reason, SchedulerAllocation, SchedulerEnvironment, command_or_ssh, host, text_named};
 use crate::mapping::HostSlots;
 
 pub const WHO: &str = "Grid Engine";
 
 const FILE: &str = "PE_HOSTFILE";
 
-pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Reason>> {
+pub fn look(around: &dyn SchedulerEnvironment) -> Option<Result<SchedulerAllocation, Reason>> {
     around.variable("JOB_ID")?;
     let path = around.variable(FILE)?;
     Some(found(around, &path))
 }
 
-fn found(around: &dyn Surroundings, path: &str) -> Result<SchedulerAllocation, Reason> {
+fn found(around: &dyn SchedulerEnvironment, path: &str) -> Result<SchedulerAllocation, Reason> {
     let text = text_named(around, FILE, path)?;
     let command = command_or_ssh(around, &["qrsh", "-inherit"]);
     SchedulerAllocation::new(WHO, FILE, queues(&text)?, command, around)

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use super::{Reason, SchedulerAllocation, Surroundings, text_named};
+use super::{Reason, SchedulerAllocation, SchedulerEnvironment, text_named};
 use crate::mapping::ssh;
 use crate::options::hosts_in_text;
 
@@ -45,7 +45,7 @@ const LAUNCHERS: [Launcher; 3] = [
     },
 ];
 
-pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Reason>> {
+pub fn look(around: &dyn SchedulerEnvironment) -> Option<Result<SchedulerAllocation, Reason>> {
     LAUNCHERS.iter().find_map(|launcher| {
         let named = |name: &&'static str| Some((*name, around.variable(name)?));
         let (name, path) = launcher.files.iter().find_map(named)?;
@@ -54,7 +54,7 @@ pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Rea
 }
 
 fn found(
-    around: &dyn Surroundings,
+    around: &dyn SchedulerEnvironment,
     launcher: &Launcher,
     name: &str,
     path: &str,

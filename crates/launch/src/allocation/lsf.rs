@@ -1,11 +1,11 @@
 //! LSF: the environment has the hosts of a job, each with its slots, or once for each slot.
 
-use super::{Reason, SchedulerAllocation, Surroundings, command_or_ssh, host};
+use super::{Reason, SchedulerAllocation, SchedulerEnvironment, command_or_ssh, host};
 use crate::mapping::HostSlots;
 
 pub const WHO: &str = "LSF";
 
-pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Reason>> {
+pub fn look(around: &dyn SchedulerEnvironment) -> Option<Result<SchedulerAllocation, Reason>> {
     around.variable("LSB_JOBID")?;
     let (source, hosts) = match around.variable("LSB_MCPU_HOSTS") {
         Some(list) => ("LSB_MCPU_HOSTS", pairs(&list)),

@@ -1,6 +1,6 @@
 //! Slurm: the environment has the nodes of a job and the tasks on each.
 
-use super::{Reason, SchedulerAllocation, Surroundings, command_or_ssh, host, node_list};
+use super::{Reason, SchedulerAllocation, SchedulerEnvironment, command_or_ssh, host, node_list};
 
 pub const WHO: &str = "Slurm";
 
@@ -22,7 +22,7 @@ const COMMAND: [&str; 8] = [
     "--nodelist",
 ];
 
-pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Reason>> {
+pub fn look(around: &dyn SchedulerEnvironment) -> Option<Result<SchedulerAllocation, Reason>> {
     around.variable("SLURM_JOB_ID")?;
     let nodes = ["SLURM_JOB_NODELIST", "SLURM_NODELIST"]
         .into_iter()
@@ -33,7 +33,7 @@ pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Rea
 }
 
 fn found(
-    around: &dyn Surroundings,
+    around: &dyn SchedulerEnvironment,
     source: &str,
     nodes: &str,
 ) -> Result<SchedulerAllocation, Reason> {
@@ -55,7 +55,7 @@ fn found(
 
 /// How many tasks each of so many nodes takes, and which variables say so: those that were asked for; else as many as its
 /// cores are enough for; else one.
-fn tasks_of(around: &dyn Surroundings, nodes: usize) -> (&'static str, Vec<u32>) {
+fn tasks_of(around: &dyn SchedulerEnvironment, nodes: usize) -> (&'static str, Vec<u32>) {
     let counts = |name: &str| {
         let counts = node_list::counts(&around.variable(name)?).ok()?;
         (counts.len() == nodes && counts.iter().any(|count| *count > 0)).then_some(counts)

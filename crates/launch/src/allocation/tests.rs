@@ -7,16 +7,16 @@ use super::*;
 use crate::mapping::Allocation;
 use crate::options::{CommandLine, Table};
 
-/// Surroundings that are made up; the host is called `here`.
+/// SchedulerEnvironment that are made up; the host is called `here`.
 #[derive(Default)]
-struct MadeUp {
+struct FakeEnvironment {
     variables: HashMap<&'static str, &'static str>,
     files: HashMap<&'static str, &'static str>,
     commands: Vec<&'static str>,
     answer: Option<&'static str>,
 }
 
-impl MadeUp {
+impl FakeEnvironment {
     /// With these variables, and the commands of all schedulers.
     fn new(variables: &[(&'static str, &'static str)]) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl MadeUp {
     }
 }
 
-impl Surroundings for MadeUp {
+impl SchedulerEnvironment for FakeEnvironment {
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).map(|value| (*value).to_owned())
     }
@@ -120,57 +120,63 @@ const SET: &str = r#"{"version": 1, "execution": {"R_lite": [{"rank": "0-1", "ch
 
 #[test]
 fn each_scheduler_is_understood() {
-    let slurm = MadeUp::new(&SLURM);
+    let slurm = FakeEnvironment::new(&SLURM);
     assert_eq!(hosts(&slurm.found().hosts), "n1:2 n2:2 m4:1");
-    let mut batch = MadeUp::new(&SLURM);
+    let mut batch = FakeEnvironment::new(&SLURM);
     batch.variables.insert("SLURMD_NODENAME", "n1");
     assert_eq!(hosts(&batch.found().hosts), "n1:2* n2:2 m4:1");
     // Without a number of tasks: as many as its cores are enough for.
-    let mut cores = MadeUp::new(&SLURM);
+    let mut cores = FakeEnvironment::new(&SLURM);
     cores.variables.remove("SLURM_TASKS_PER_NODE");
     assert_eq!(hosts(&cores.found().hosts), "n1:1 n2:1 m4:1");
     cores.variables.insert("SLURM_JOB_CPUS_PER_NODE", "8(x2),1");
     cores.variables.insert("SLURM_CPUS_PER_TASK", "4");
     assert_eq!(hosts(&cores.found().hosts), "n1:2 n2:2 m4:1");
 
-    let lsf = MadeUp::new(&[
+    let lsf = FakeEnvironment::new(&[
         ("LSB_JOBID", "7"),
         ("LSB_MCPU_HOSTS", "here.example 2 b 3 "),
     ]);
     assert_eq!(hosts(&lsf.found().hosts), "here.example:2* b:3");
     assert_eq!(lsf.found().command, ["blaunch"]);
-    let lsf = MadeUp::new(&[("LSB_JOBID", "7"), ("LSB_HOSTS", "a a b a")]);
+    let lsf = FakeEnvironment::new(&[("LSB_JOBID", "7"), ("LSB_HOSTS", "a a b a")]);
     assert_eq!(hosts(&lsf.found().hosts), "a:3 b:1");
 
-    let pbs = MadeUp::new(&[("PBS_JOBID", "7.head"), ("PBS_NODEFILE", "/nodes")])
+    let pbs = FakeEnvironment::new(&[("PBS_JOBID", "7.head"), ("PBS_NODEFILE", "/nodes")])
         .with_file("/nodes", "a\na\nhere\n\nhere\n");
     assert_eq!(hosts(&pbs.found().hosts), "a:2 here:2*");
     assert_eq!(pbs.found().command[0], "ssh");
 
-    let grid = MadeUp::new(&[("JOB_ID", "7"), ("PE_HOSTFILE", "/pe")]).with_file(
+    let grid = FakeEnvironment::new(&[("JOB_ID", "7"), ("PE_HOSTFILE", "/pe")]).with_file(
         "/pe",
         "a 2 all.q@a UNDEFINED\nb 1 all.q@b <NULL>\na 3 short.q@a UNDEFINED\n",
     );
     assert_eq!(hosts(&grid.found().hosts), "a:5 b:1");
     assert_eq!(grid.found().command, ["qrsh", "-inherit"]);
 
-    let flux = MadeUp {
+    let flux = FakeEnvironment {
         answer: Some(SET),
-        ..MadeUp::new(&[("FLUX_URI", "local:///run/flux")])
+        ..FakeEnvironment::new(&[("FLUX_URI", "local:///run/flux")])
     };
     // The command is given the rank of the broker.
     assert_eq!(hosts(&flux.found().hosts), "here:4* 1:4 2:2");
     assert_eq!(flux.found().hosts[2].name, "n2");
     assert_eq!(flux.found().command, ["flux", "exec", "--rank"]);
 
-    assert_eq!(find(&MadeUp::new(&[("SLURM_JOB_ID", "7")])), Found::Nothing);
-    assert_eq!(find(&MadeUp::new(&[("JOB_ID", "7")])), Found::Nothing);
-    assert_eq!(find(&MadeUp::default()), Found::Nothing);
+    assert_eq!(
+        find(&FakeEnvironment::new(&[("SLURM_JOB_ID", "7")])),
+        Found::Nothing
+    );
+    assert_eq!(
+        find(&FakeEnvironment::new(&[("JOB_ID", "7")])),
+        Found::Nothing
+    );
+    assert_eq!(find(&FakeEnvironment::default()), Found::Nothing);
 }
 
 #[test]
 fn host_files_of_other_launchers_are_used() {
-    let operator = MadeUp::new(&[
+    let operator = FakeEnvironment::new(&[
         ("OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"),
         ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10"),
     ])
@@ -190,16 +196,16 @@ fn host_files_of_other_launchers_are_used() {
         ("I_MPI_HYDRA_HOST_FILE", Some(("I_MPI_PERHOST", "3"))),
         ("PRTE_MCA_prte_default_hostfile", None),
     ] {
-        let mut other = MadeUp::new(&[(name, "/hosts")]).with_file("/hosts", "a:2\nb\n");
+        let mut other = FakeEnvironment::new(&[(name, "/hosts")]).with_file("/hosts", "a:2\nb\n");
         other.variables.extend(slots);
         let each = slots.map_or("1", |(_, each)| each);
         assert_eq!(hosts(&other.found().hosts), format!("a:2 b:{each}"));
     }
     // What was set by hand counts more than the scheduler.
-    let mut both = MadeUp::new(&SLURM).with_file("/hosts", "a:2\n");
+    let mut both = FakeEnvironment::new(&SLURM).with_file("/hosts", "a:2\n");
     both.variables.insert("HYDRA_HOST_FILE", "/hosts");
     assert_eq!(both.found().scheduler, "a host file");
-    let agent = MadeUp::new(&[
+    let agent = FakeEnvironment::new(&[
         ("OMPI_MCA_orte_default_hostfile", "/hosts"),
         ("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"),
     ])
@@ -210,13 +216,13 @@ fn host_files_of_other_launchers_are_used() {
 #[test]
 fn what_cannot_be_used_is_said() {
     let step = |tasks| {
-        let mut step = MadeUp::new(&SLURM);
+        let mut step = FakeEnvironment::new(&SLURM);
         step.variables.insert("SLURM_STEP_NUM_TASKS", tasks);
         step
     };
     assert!(step("4").unusable().contains("one of 4 tasks"));
     assert_eq!(step("1").found().ranks(), 5);
-    let mut job = MadeUp::new(&[("FLUX_URI", "local:///x")]);
+    let mut job = FakeEnvironment::new(&[("FLUX_URI", "local:///x")]);
     assert!(job.unusable().contains("no broker"));
     job.answer = Some("{}");
     assert!(job.unusable().contains("execution"));
@@ -224,35 +230,37 @@ fn what_cannot_be_used_is_said() {
     assert!(job.unusable().contains("task of job f7"));
     for (around, said) in [
         (
-            MadeUp::new(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1")]),
+            FakeEnvironment::new(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1")]),
             "'n[1'",
         ),
         (
-            MadeUp::new(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "-oX")]),
+            FakeEnvironment::new(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "-oX")]),
             "'-oX'",
         ),
         (
-            MadeUp::new(&[("LSB_JOBID", "7"), ("LSB_MCPU_HOSTS", "a 2 b")]),
+            FakeEnvironment::new(&[("LSB_JOBID", "7"), ("LSB_MCPU_HOSTS", "a 2 b")]),
             "last host",
         ),
         (
-            MadeUp::new(&[("LSB_JOBID", "7"), ("LSB_MCPU_HOSTS", "a 0")]),
+            FakeEnvironment::new(&[("LSB_JOBID", "7"), ("LSB_MCPU_HOSTS", "a 0")]),
             "'0'",
         ),
         (
-            MadeUp::new(&[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/none")]),
+            FakeEnvironment::new(&[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/none")]),
             "/none",
         ),
         (
-            MadeUp::new(&[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/x")]).with_file("/x", "\n"),
+            FakeEnvironment::new(&[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/x")])
+                .with_file("/x", "\n"),
             "names no host",
         ),
         (
-            MadeUp::new(&[("JOB_ID", "7"), ("PE_HOSTFILE", "/x")]).with_file("/x", "a all.q"),
+            FakeEnvironment::new(&[("JOB_ID", "7"), ("PE_HOSTFILE", "/x")])
+                .with_file("/x", "a all.q"),
             "number of slots",
         ),
         (
-            MadeUp::new(&[("HYDRA_HOST_FILE", "/x")]).with_file("/x", "a:b"),
+            FakeEnvironment::new(&[("HYDRA_HOST_FILE", "/x")]).with_file("/x", "a:b"),
             "NAME:RANKS",
         ),
     ] {
@@ -271,7 +279,7 @@ fn what_cannot_be_used_is_said() {
 
 #[test]
 fn ranks_go_where_the_scheduler_has_made_room() {
-    let slurm = MadeUp::new(&SLURM);
+    let slurm = FakeEnvironment::new(&SLURM);
     for (line, expected) in [
         ("./a", "5 on n1:2 n2:2 m4:1 by srun"),
         ("-n 2 ./a", "2 on n1:2 n2:2 m4:1 by srun"),
@@ -319,16 +327,16 @@ fn ranks_go_where_the_scheduler_has_made_room() {
         (Some(2), Some(1))
     );
     // Where there is no srun, in a container for example.
-    let container = MadeUp {
+    let container = FakeEnvironment {
         commands: Vec::new(),
-        ..MadeUp::new(&SLURM)
+        ..FakeEnvironment::new(&SLURM)
     };
     assert_eq!(placed(&container.read("./a")), "5 on n1:2 n2:2 m4:1 by ssh");
 }
 
 #[test]
 fn what_is_all_on_this_host_needs_no_agent() {
-    let mut batch = MadeUp::new(&SLURM);
+    let mut batch = FakeEnvironment::new(&SLURM);
     batch.variables.insert("SLURMD_NODENAME", "n1");
     for (line, expected) in [
         ("-n 2 ./a", "2 here"),

@@ -82,7 +82,7 @@ fn ranks_begin_near_their_neighbours_and_are_spread() {
 
 /// Two jobs may have the whole of what is allowed each: nobody is kept anywhere unless it was asked for.
 #[test]
-fn nobody_is_bound_who_did_not_ask() {
+fn ranks_are_bound_on_request_only() {
     let silent = BindingRequest {
         report: true,
         ..BindingRequest::default()

@@ -29,7 +29,7 @@ use super::abstract_socket;
 use super::control_socket::ControlSocket;
 use super::key_listener::shown_by;
 use crate::adoption::{self, Adoption, AgentRole};
-use crate::control::{ANSWER, Answer, Message, Told};
+use crate::control::{ANSWER, Answer, Message, Notice};
 use crate::exchange::{PublishedValue, portions_of};
 use crate::hosts::message::encode;
 use crate::job_request::{JobAnswer, JobRequest};
@@ -263,7 +263,7 @@ impl Adopted {
     fn taken(control: OwnedFd, lifeline: OwnedFd) -> io::Result<Self> {
         lifeline::tie(&lifeline)?;
         let control = ControlSocket::new(control);
-        control.tell(Told::Initialised);
+        control.tell(Notice::Initialised);
         Ok(Self {
             control,
             lifeline: Mutex::new(Some(lifeline)),
@@ -292,22 +292,22 @@ impl Adopted {
         self.control.tell_connected(connected);
     }
 
-    /// As [`Launcher::bereaved`](super::Launcher::bereaved).
-    pub fn tell_bereaved(&self) {
-        self.control.tell(Told::Bereaved);
+    /// As [`Launcher::ends_by_loss`](super::Launcher::ends_by_loss).
+    pub fn tell_end_by_loss(&self) {
+        self.control.tell(Notice::EndsByLoss);
     }
 
     /// As [`Launcher::finalised`](super::Launcher::finalised).
     pub fn tell_finalised(&self) {
         self.untie();
-        self.control.tell(Told::Finalised);
+        self.control.tell(Notice::Finalised);
     }
 
     /// Ends the job. The caller exits, with the code; it is not to be killed before that.
     pub fn tell_abort(&self, code: i32, text: &str) {
         self.untie();
         let text = text.to_owned();
-        self.control.tell(Told::Abort { code, text });
+        self.control.tell(Notice::Abort { code, text });
     }
 
     /// What becomes of the launcher is of no consequence any more.

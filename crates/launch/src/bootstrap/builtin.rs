@@ -13,7 +13,7 @@ use super::environment::{Names, RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, CounterTeller, Launcher, pmi};
 use crate::binding::parse_ranges;
-use crate::control::{Answer, Message, Told};
+use crate::control::{Answer, Message, Notice};
 use crate::inspection::counters::CounterPlaces;
 use crate::job_request::{JobAnswer, JobRequest, World};
 use weft_mpi::waits::RankWaits;
@@ -289,7 +289,7 @@ impl Launcher for Builtin {
         let control = Arc::clone(&self.control);
         Some(Box::new(move |counters: &Counters| {
             let places = CounterPlaces::new(process::id(), &counters.addresses());
-            control.tell(Told::Counters(places));
+            control.tell(Notice::Counters(places));
         }))
     }
 
@@ -302,30 +302,30 @@ impl Launcher for Builtin {
     }
 
     fn handles_losses(&self) {
-        self.control.tell_and_wait(Told::HandlesLosses);
+        self.control.tell_and_wait(Notice::HandlesLosses);
     }
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.
     fn initialised(&self) {
-        self.control.tell(Told::Initialised);
+        self.control.tell(Notice::Initialised);
     }
 
     fn finalised(&self) {
-        self.control.tell(Told::Finalised);
+        self.control.tell(Notice::Finalised);
     }
 
     fn absent(&self) -> bool {
-        self.control.tell(Told::Absent);
+        self.control.tell(Notice::Absent);
         true
     }
 
-    fn bereaved(&self) {
-        self.control.tell(Told::Bereaved);
+    fn ends_by_loss(&self) {
+        self.control.tell(Notice::EndsByLoss);
     }
 
     fn abort(&self, code: i32, text: &str) {
         let text = text.to_owned();
-        self.control.tell(Told::Abort { code, text });
+        self.control.tell(Notice::Abort { code, text });
     }
 }
 

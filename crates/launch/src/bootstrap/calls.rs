@@ -38,7 +38,7 @@ use super::hosts::HostMap;
 pub const NAME: &str = "calls";
 
 /// Answers where the lowest rank of a host, which it is given, can be called.
-pub type Place = dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync;
+pub type ListenAddressOf = dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync;
 
 /// The hosts of a job, for callers and listeners.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl CalledHosts {
     }
 }
 
-/// What is asked.
+/// A question of a caller.
 #[derive(Debug, Serialize, Deserialize)]
 enum Call {
     /// To start the head, if there is none.
@@ -71,7 +71,7 @@ enum Call {
     Search { rank: u32 },
 }
 
-/// What is answered.
+/// The answer to a caller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Answered {
     /// There is a head, which listens there.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use weft_mpi::waits::RankWaits;
 use weft_sys::passing;
 
-use crate::control::{ANSWER, Answer, Message, Told};
+use crate::control::{ANSWER, Answer, Message, Notice};
 use crate::job_request::JobRequest;
 
 /// The way to the launcher.
@@ -16,7 +16,7 @@ pub struct ControlSocket {
     socket: OwnedFd,
     /// One question at a time.
     asking: Mutex<()>,
-    /// What takes several messages, one after the other.
+    /// For data that take several messages, one after the other.
     telling: Mutex<()>,
 }
 
@@ -31,8 +31,8 @@ impl ControlSocket {
     }
 
     /// Sends a notice. Lost if the launcher is gone.
-    pub fn tell(&self, told: Told) {
-        let _ = Message::Told(told).send(&self.socket);
+    pub fn tell(&self, told: Notice) {
+        let _ = Message::Notice(told).send(&self.socket);
     }
 
     /// Answers an inquiry with what this process waits for. Lost if the launcher is gone.
@@ -51,13 +51,13 @@ impl ControlSocket {
     /// depends on it.
     pub fn tell_connected(&self, connected: bool) {
         if connected {
-            return self.tell(Told::Connected);
+            return self.tell(Notice::Connected);
         }
-        self.tell_and_wait(Told::Independent);
+        self.tell_and_wait(Notice::Independent);
     }
 
     /// Sends a notice that the launcher, on any host, knows when this returns.
-    pub fn tell_and_wait(&self, told: Told) {
+    pub fn tell_and_wait(&self, told: Notice) {
         self.tell(told);
         // A launcher that is gone ends this process by its lifeline.
         let _ = self.ask(&Message::pieces(&JobRequest::Heard));
@@ -89,7 +89,7 @@ mod tests {
     use crate::job_request::JobAnswer;
 
     #[test]
-    fn who_has_parted_goes_on_when_that_was_heard() {
+    fn a_rank_that_says_goodbye_goes_on_when_that_was_heard() {
         let (launcher, rank) = socket_pair(Carries::Messages).expect("descriptors are left");
         let mut bytes = vec![0; ANSWER];
         let mut heard = || {
@@ -105,9 +105,9 @@ mod tests {
                     sender.send(connected).expect("waited for");
                 }
             });
-            assert_eq!(heard(), Some(Message::Told(Told::Connected)));
+            assert_eq!(heard(), Some(Message::Notice(Notice::Connected)));
             assert_eq!(returned.recv(), Ok(true), "nobody answers that");
-            assert_eq!(heard(), Some(Message::Told(Told::Independent)));
+            assert_eq!(heard(), Some(Message::Notice(Notice::Independent)));
             assert!(matches!(heard(), Some(Message::Ask { last: true, .. })));
             let early = returned.recv_timeout(Duration::from_millis(50));
             assert!(early.is_err(), "the launcher has not answered");

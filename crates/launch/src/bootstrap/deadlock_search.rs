@@ -53,7 +53,7 @@ use self::head::Head;
 use self::searcher::{ENDS, Role, Search};
 use super::abstract_socket;
 use super::adopted::AGAIN;
-use super::calls::{CalledHosts, Place};
+use super::calls::{CalledHosts, ListenAddressOf};
 use super::key_listener::shown_by;
 use super::{BootstrapError, runs_as_us};
 use crate::control::Message;
@@ -69,7 +69,7 @@ const TRIES: u32 = 200;
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// What the ranks of a host are told before they are ended.
-const VERDICT: &[u8] = b"v";
+const OUTCOME: &[u8] = b"v";
 /// How long what is said to another host may take to leave.
 const HOST_LEAVE: Duration = Duration::from_secs(1);
 /// After so long a host that does not answer is gone: its kernel is asked every sixth of it, and nobody waits for the answer.
@@ -116,10 +116,10 @@ struct Member {
     /// A view of the memory, once it is needed; `None` if it cannot be had.
     watch: OnceLock<Option<Watch>>,
     /// Where the lowest rank of another host can be called.
-    place: OnceLock<Box<Place>>,
+    place: OnceLock<Box<ListenAddressOf>>,
     end_job: OnceLock<Box<EndJob>>,
     /// It was found that no rank can go on, and the job is about to end.
-    verdict: OnceLock<()>,
+    outcome: OnceLock<()>,
     state: Mutex<State>,
 }
 
@@ -166,7 +166,7 @@ impl DeadlockSearch {
             watch: OnceLock::new(),
             place: OnceLock::new(),
             end_job: OnceLock::new(),
-            verdict: OnceLock::new(),
+            outcome: OnceLock::new(),
             state: Mutex::default(),
         })))
     }
@@ -230,7 +230,7 @@ impl DeadlockSearch {
         for _ in 0..TRIES {
             match state.way.as_ref().map(|way| tell(way, waits)) {
                 Some(Ok(())) => return,
-                // Who searches does not read, and is told again when it asks again.
+                // A rank that searches does not read, and is told again when it asks again.
                 Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
                     state.way = None;
                     return;
@@ -254,9 +254,9 @@ impl DeadlockSearch {
 
     /// Another rank is lost. Does not return if that follows from a reported deadlock, for which this process is about to
     /// be ended.
-    pub fn bereaved(&self) {
+    pub fn ends_by_loss(&self) {
         if let Some(member) = &self.0
-            && member.has_verdict()
+            && member.has_outcome()
         {
             let _ = poll::wait(&mut [], Some(ENDS));
         }
@@ -275,7 +275,7 @@ impl DeadlockSearch {
         state.way = None;
         let searched = state.search.take();
         let has_searched = searched.is_some();
-        // Whoever judges ends its links first: those at the other ends look for another one.
+        // The head ends its links first: the hosts at the other ends look for another head.
         let mut kept = searched.and_then(Search::end);
         if kept.is_none() && state.ends_early && member.host.hosts.map.count() > 1 {
             kept = Member::leave_early(member);
@@ -370,8 +370,8 @@ impl Member {
     }
 
     /// Whether the job is about to end because no rank can go on.
-    fn has_verdict(&self) -> bool {
-        if self.verdict.get().is_some() {
+    fn has_outcome(&self) -> bool {
+        if self.outcome.get().is_some() {
             return true;
         }
         let state = self.state();

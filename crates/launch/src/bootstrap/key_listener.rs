@@ -96,7 +96,7 @@ impl KeyListener {
         self.sockets.push(socket);
     }
 
-    /// Who has shown this; `None` if it is no rank of this job.
+    /// The rank that has shown this; `None` if it is no rank of this job.
     fn rank_of(&self, shown: &[u8]) -> Option<u32> {
         let rank = shown.last_chunk().map(|rank| u32::from_le_bytes(*rank))?;
         is_same(shown, &shown_by(rank, &self.key)).then_some(rank)
@@ -116,7 +116,7 @@ mod tests {
     use weft_sys::descriptor::{Carries, socket_pair};
 
     #[test]
-    fn who_shows_the_key_is_a_rank_and_nobody_else() {
+    fn only_a_process_that_shows_the_key_is_a_rank() {
         let (listener, _other) = socket_pair(Carries::Messages).expect("descriptors are left");
         let [key, wrong] = [(); 2].map(|()| Key::random().expect("random"));
         let mut listener = KeyListener::new(listener, key.clone()).expect("sockets");

@@ -73,7 +73,7 @@ struct Possible {
     /// As they are before there is a launcher.
     worlds: Mutex<Worlds>,
     adopted: OnceLock<Adopted>,
-    /// Who searches on other hosts calls as well.
+    /// Ranks that search on other hosts call as well.
     deadlocks: DeadlockSearch,
 }
 
@@ -320,7 +320,7 @@ impl Later {
             return;
         };
         if connected {
-            // Who cannot come is missed by its own launcher.
+            // A rank that cannot come is missed by its own launcher.
             if let Ok(adopted) = possible.adopted() {
                 adopted.tell_connected(true);
             }

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use weft_sys::{descriptor, process};
 
 use self::connection::Connection;
-use self::others::{Itself, Others, Store};
+use self::others::{Others, Store, ThisRank};
 use self::watch::Neighbour;
 use super::calls;
 use super::deadlock_search::{self, DeadlockSearch};
@@ -155,7 +155,7 @@ impl Pmi {
             deadlocks,
         } = others::find_others(
             &mut connection,
-            Itself {
+            ThisRank {
                 rank,
                 size,
                 universe: size,
@@ -273,7 +273,7 @@ impl Launcher for Pmi {
     }
 
     fn waits(&self, waits: &RankWaits) {
-        // What others of its launcher do is not known here.
+        // The state of other ranks of its launcher is not known here.
         if self.later.adopted().is_none() {
             self.deadlocks.answer(waits);
         }
@@ -293,10 +293,10 @@ impl Launcher for Pmi {
     }
 
     /// Nothing in this protocol says so.
-    fn bereaved(&self) {
-        self.deadlocks.bereaved();
+    fn ends_by_loss(&self) {
+        self.deadlocks.ends_by_loss();
         if let Some(adopted) = self.later.adopted() {
-            adopted.tell_bereaved();
+            adopted.tell_end_by_loss();
         }
     }
 
@@ -306,13 +306,13 @@ impl Launcher for Pmi {
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
                 let rank = self.rank;
-                crate::saying::tell(format_args!(
+                crate::user_output::tell(format_args!(
                     "weft: rank {rank} called MPI_Abort with code {code}{said}{text}"
                 ));
             }
         }
         if self.watches {
-            watch::let_words_leave();
+            watch::wait_for_output_readers();
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

@@ -31,7 +31,7 @@ use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
 use super::pmi;
-use super::pmi::others::{Itself, Others, Store, find_others};
+use super::pmi::others::{Others, Store, ThisRank, find_others};
 use super::pmi::watch::{self, Neighbour};
 use super::{BootstrapError, Launcher};
 use crate::job_request::{JobAnswer, JobRequest};
@@ -223,7 +223,7 @@ impl Pmix {
             deadlocks,
         } = find_others(
             &mut PmixStore(&client),
-            Itself {
+            ThisRank {
                 rank,
                 size,
                 universe: universe.max(size),
@@ -321,10 +321,10 @@ impl Launcher for Pmix {
     fn initialised(&self) {
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
         let end_job = move |lost: &str| {
-            // Who has finalised has no say in it any more.
+            // A rank that has finalised takes no part in it any more.
             if !*open(&over) {
-                crate::saying::tell(format_args!("weft: {lost}"));
-                watch::let_words_leave();
+                crate::user_output::tell(format_args!("weft: {lost}"));
+                watch::wait_for_output_readers();
                 let _ = client.abort(1, lost);
             }
         };
@@ -356,7 +356,7 @@ impl Launcher for Pmix {
     }
 
     fn waits(&self, waits: &RankWaits) {
-        // What others of its launcher do is not known here.
+        // The state of other ranks of its launcher is not known here.
         if self.later.adopted().is_none() {
             self.deadlocks.answer(waits);
         }
@@ -378,10 +378,10 @@ impl Launcher for Pmix {
     }
 
     /// Nothing in this interface says so.
-    fn bereaved(&self) {
-        self.deadlocks.bereaved();
+    fn ends_by_loss(&self) {
+        self.deadlocks.ends_by_loss();
         if let Some(adopted) = self.later.adopted() {
-            adopted.tell_bereaved();
+            adopted.tell_end_by_loss();
         }
     }
 
@@ -393,10 +393,10 @@ impl Launcher for Pmix {
         );
         match self.later.adopted() {
             Some(adopted) => adopted.tell_abort(code, text),
-            None => crate::saying::tell(format_args!("weft: {line}")),
+            None => crate::user_output::tell(format_args!("weft: {line}")),
         }
         if self.watches {
-            watch::let_words_leave();
+            watch::wait_for_output_readers();
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

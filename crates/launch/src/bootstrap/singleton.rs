@@ -153,9 +153,9 @@ impl Launcher for Singleton {
         }
     }
 
-    fn bereaved(&self) {
+    fn ends_by_loss(&self) {
         if let Some(adopted) = self.adopted.get() {
-            adopted.tell_bereaved();
+            adopted.tell_end_by_loss();
         }
     }
 
@@ -164,7 +164,7 @@ impl Launcher for Singleton {
             Some(adopted) => adopted.tell_abort(code, text),
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
-                crate::saying::tell(format_args!(
+                crate::user_output::tell(format_args!(
                     "weft: the program called MPI_Abort with code {code}{said}{text}"
                 ));
             }

@@ -81,14 +81,14 @@ impl Offered {
                 }
             }
             NetworkChoice::Auto => {
-                // What is to be encrypted goes by TCP.
+                // Encrypted data go by TCP.
                 let provider = (!wishes.seal && has_devices())
                     .then(weft_fabric_ofi::found)
                     .and_then(Result::ok)
                     .and_then(|found| {
                         weft_fabric_ofi::hardware(&found).map(|one| one.provider.clone())
                     });
-                // What cannot be opened is not there for us.
+                // A provider that cannot be opened does not exist for us.
                 provider
                     .and_then(|name| Opening::new(config(launcher, members, Some(&name))).ok())
                     .map(|opening| (opening, false))
@@ -97,7 +97,7 @@ impl Offered {
         let Some((opening, is_wish)) = offered else {
             return Ok(None);
         };
-        // Who is started later says it together with where it is by TCP.
+        // A process that is started later says it together with its address of TCP.
         if launcher.later().is_none() {
             let told = launcher.put(CARD, opening.card().to_string().as_bytes());
             told.map_err(|error| error.to_string())?;

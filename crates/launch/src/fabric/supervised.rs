@@ -135,7 +135,7 @@ mod tests {
 
     /// The watcher may have seen an inquiry before it is rung for it: that ring brings nothing new, but has marked the place as awake.
     #[test]
-    fn who_is_rung_for_nothing_shows_that_it_sleeps() {
+    fn a_sleeper_that_is_rung_for_nothing_shows_that_it_sleeps() {
         let file = MemoryFile::create("weft-test", segment_size(2).expect("fits")).expect("memory");
         let mapping = file.map().expect("maps");
         initialise(&mapping, 2, 2).expect("the right size");

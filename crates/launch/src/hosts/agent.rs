@@ -40,7 +40,7 @@ use supervision::Supervision;
 /// How long everything has at most to disappear once it was killed.
 const END: Duration = Duration::from_secs(2);
 /// How long we wait for the last word of the head.
-const LAST_WORD: Duration = Duration::from_secs(10);
+const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// Bytes of a profile in one message.
 const PIECE: usize = 256 << 10;
 /// Longest silence that means life.
@@ -110,7 +110,7 @@ pub fn run(
         }
     };
     let own = own.map(|mut program| {
-        // Whoever has joined brings the program; what is recorded the head says.
+        // A host that joins brings the program; the head says what is recorded.
         let profile = assignment.profile.clone();
         let variable = profile.map(|value| (profile::VARIABLE.into(), value.into()));
         program.environment.extend(variable);
@@ -133,7 +133,7 @@ pub fn run(
             supervision
                 .link
                 .say(&FromAgent::NotStarted { rank, reason });
-            supervision.link.drain(LAST_WORD);
+            supervision.link.drain(DRAIN_TIME);
             return Ok(AgentExit::Ended(None));
         }
     };
@@ -278,9 +278,9 @@ impl Agent {
     }
 
     /// Does what the head has said and is here, until it wants an end.
-    fn obey_all(&mut self) -> Result<Option<Stop>, LinkError> {
+    fn execute_all(&mut self) -> Result<Option<Stop>, LinkError> {
         while let Some(message) = self.supervision.link.next()? {
-            if let Some(stop) = self.obey(message)? {
+            if let Some(stop) = self.execute(message)? {
                 return Ok(Some(stop));
             }
         }
@@ -294,14 +294,14 @@ impl Agent {
         let rest = self.rest.iter().map(Rest::next_look);
         let link = self.supervision.link.next_look();
         let until = rest.fold(link, Instant::min);
-        // What came together with something else is waited for by nobody.
-        if let Some(stop) = self.obey_all()? {
+        // Messages that came together with something else are handled now: nothing would wake us for them.
+        if let Some(stop) = self.execute_all()? {
             return Ok(Some(stop));
         }
         self.supervision.keep_up(now)?;
         let mut entries = self.supervision.entries();
         let outputs_at = entries.len();
-        // What ranks write goes over the link, and so does what they tell.
+        // Output of ranks goes over the link, and so do their notices.
         let full = self.supervision.link.is_full();
         if !full {
             entries.extend(self.outputs.entries());
@@ -347,9 +347,9 @@ impl Agent {
             return Ok(Some(Stop::Leave(None)));
         }
         if hearing {
-            // What came before an end still counts.
+            // Messages from before an end still count.
             let filled = self.supervision.link.fill();
-            if let Some(stop) = self.obey_all()? {
+            if let Some(stop) = self.execute_all()? {
                 return Ok(Some(stop));
             }
             filled?;
@@ -396,7 +396,7 @@ impl Agent {
         }
     }
 
-    fn obey(&mut self, message: ToAgent) -> Result<Option<Stop>, LinkError> {
+    fn execute(&mut self, message: ToAgent) -> Result<Option<Stop>, LinkError> {
         let wrong = |text: &str| LinkError::Broken(text.into());
         match message {
             ToAgent::End => return Ok(Some(Stop::End)),
@@ -444,7 +444,7 @@ impl Agent {
     fn tell(&mut self, events: Vec<Event>) {
         for event in events {
             match event {
-                Event::Told { rank, told } => self.say(&FromAgent::Told { rank, told }),
+                Event::Notice { rank, told } => self.say(&FromAgent::Notice { rank, told }),
                 Event::Waits { rank, mut waits } => {
                     let (here, number) = self.inquiry;
                     // Nobody waits for answers to those before.
@@ -493,7 +493,7 @@ impl Agent {
                     last: pieces.peek().is_none(),
                 });
             }
-            self.supervision.link.drain(LAST_WORD);
+            self.supervision.link.drain(DRAIN_TIME);
         }
     }
 
@@ -505,7 +505,7 @@ impl Agent {
             return exit;
         }
         self.outputs
-            .pass_on_rest(&mut self.supervision.link, LAST_WORD);
+            .pass_on_rest(&mut self.supervision.link, DRAIN_TIME);
         self.input.close();
         self.tell_profiles();
         self.say(&FromAgent::Ended { clean });

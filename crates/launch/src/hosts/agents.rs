@@ -11,20 +11,20 @@ use weft_secure::Key;
 use weft_sys::poll::PollFd;
 
 use super::join_listener::JoinListener;
+use super::listen_addresses;
 use super::message::{FromAgent, ToAgent};
-use super::way_in;
-use crate::mapping::{HostSlots, WayThere};
+use crate::mapping::{AgentCommand, HostSlots};
 pub use connection::AgentConnection;
 use connection::Turn;
 
 /// Most that join beside those that bring ranks: whoever knows the token may come and go.
-const VISITORS: usize = 1000;
+const MOST_WITHOUT_RANKS: usize = 1000;
 
 /// An event of the agents.
 #[derive(Debug)]
 pub enum Event {
     /// An agent has proved the key and introduced itself.
-    Here { agent: usize },
+    Introduced { agent: usize },
     /// An agent has sent a message.
     Said { agent: usize, message: FromAgent },
     /// An agent cannot be reached, or is gone; `None`: as was expected.
@@ -72,7 +72,7 @@ impl Agents {
             all: Vec::new(),
             key: Key::random()?,
             listener: None,
-            most: VISITORS,
+            most: MOST_WITHOUT_RANKS,
             silence,
             held_up: false,
         })
@@ -86,7 +86,7 @@ impl Agents {
         let listener = JoinListener::open(listen, token, ranks as usize)?;
         let address = listener.address();
         self.listener = Some(listener);
-        self.most = VISITORS + ranks as usize;
+        self.most = MOST_WITHOUT_RANKS + ranks as usize;
         Ok(address)
     }
 
@@ -94,7 +94,7 @@ impl Agents {
     ///
     /// # Errors
     /// If its command cannot be started.
-    pub fn start(&mut self, host: &HostSlots, way: &WayThere) -> io::Result<()> {
+    pub fn start(&mut self, host: &HostSlots, way: &AgentCommand) -> io::Result<()> {
         self.all.push(AgentConnection::start(host, way)?);
         Ok(())
     }
@@ -105,11 +105,11 @@ impl Agents {
     /// # Errors
     /// If the kernel refuses, or this host has no network.
     pub fn listen_to_hosts(&mut self, token: Key, hosts: u32) -> io::Result<Vec<SocketAddr>> {
-        let way = way_in::listen(None, 0)?;
+        let way = listen_addresses::listen(None, 0)?;
         let (listener, addresses) =
             way.ok_or_else(|| io::Error::other("this host has no network that others reach"))?;
         self.listener = Some(JoinListener::over(listener, token, hosts as usize)?);
-        self.most = VISITORS + hosts as usize;
+        self.most = MOST_WITHOUT_RANKS + hosts as usize;
         Ok(addresses)
     }
 
@@ -186,13 +186,13 @@ impl Agents {
         let turn = Turn {
             key: &self.key,
             silence: self.silence,
-            excused: !listening || self.held_up,
+            reading_paused: !listening || self.held_up,
             now,
         };
         let is_ready = |wanted| ready.contains(&(wanted, true));
         for (index, agent) in self.all.iter_mut().enumerate() {
             if is_ready(Token::Errors(index)) {
-                agent.read_complaint(&mut events);
+                agent.read_error_output(&mut events);
             }
             agent.proceed(index, is_ready(Token::Reading(index)), turn, &mut events);
         }
@@ -236,8 +236,8 @@ mod tests {
     use super::*;
 
     /// By this command.
-    fn way(command: &[&str]) -> WayThere {
-        WayThere {
+    fn way(command: &[&str]) -> AgentCommand {
+        AgentCommand {
             command: command.iter().map(Into::into).collect(),
             prefix: None,
         }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all of it may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Who says nothing for so long is gone, unless something else is agreed on.
+/// A side that sends nothing for so long is gone, unless something else is agreed on.
 pub(crate) const SILENCE: Duration = Duration::from_secs(10);
 
 /// A port at which many strangers knock may close one that it has not heard: then again, after these.
@@ -32,7 +32,7 @@ const PAUSES: [Duration; 3] = [
 /// A link to whoever listens at these addresses and knows the key.
 ///
 /// # Errors
-/// What was tried, and what became of it.
+/// An attempt, and its result.
 pub(crate) fn dial(key: &Key, addresses: &[SocketAddr]) -> Result<Link, String> {
     let end = Instant::now() + LIMIT;
     let mut pauses = PAUSES.iter();

@@ -14,9 +14,9 @@ use super::agent::{self, AgentExit};
 use super::dial::dial;
 use super::handshake::LinkHandshake;
 use super::link::{Link, LinkError, Streams};
+use super::listen_addresses;
 use super::message::{Hello, MARK, RELEASE};
 use super::token;
-use super::way_in;
 use crate::adoption::AdoptedHost;
 use crate::bootstrap::name_of_this_host;
 use crate::options::{CommandLine, ProgramLine};
@@ -70,7 +70,7 @@ pub fn agent() -> ExitCode {
     match serve() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            crate::saying::tell(format_args!("weft agent: {error}"));
+            crate::user_output::tell(format_args!("weft agent: {error}"));
             ExitCode::from(1)
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn join_adopted(
     own: Option<Program>,
 ) -> io::Result<u8> {
     let key = adopted.others.key.clone();
-    let addresses = way_in::parse(head).unwrap_or_default();
+    let addresses = listen_addresses::parse(head).unwrap_or_default();
     guard::run(false, move |liveness, _| match dial(&key, &addresses) {
         Ok(link) => {
             let ranks = adopted.ranks.clone();
@@ -151,7 +151,7 @@ fn finish(
     let served = match met {
         Ok(link) => agent::run(link, liveness, brings, adopted),
         Err(error) => {
-            crate::saying::tell(format_args!("weft: {head}: {error}"));
+            crate::user_output::tell(format_args!("weft: {head}: {error}"));
             return 1;
         }
     };
@@ -160,19 +160,19 @@ fn finish(
         Ok(AgentExit::Ended(None)) => 1,
         Ok(AgentExit::Ended(Some(signal))) => {
             let name = signals::name(signal);
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: ended by signal {signal} ({name}); the ranks here were ended"
             ));
             u8::try_from(128 + signal).unwrap_or(1)
         }
         Ok(AgentExit::HeadLost(error)) => {
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: {head} is lost, and all ranks here were ended: {error}"
             ));
             1
         }
         Err(error) => {
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: the ranks of this host cannot be attended to: {error}"
             ));
             1
@@ -200,13 +200,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             .into_iter()
             .any(|word| word == "-h" || word == "--help")
     {
-        let code = crate::saying::answer(HELP);
+        let code = crate::user_output::answer(HELP);
         return ExitCode::from(if words.is_empty() { USAGE } else { code });
     }
     match read(words).and_then(join) {
         Ok(code) => ExitCode::from(code),
         Err((code, text)) => {
-            crate::saying::tell(format_args!("weft: {text}"));
+            crate::user_output::tell(format_args!("weft: {text}"));
             ExitCode::from(code)
         }
     }

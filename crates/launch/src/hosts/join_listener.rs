@@ -41,7 +41,7 @@ pub struct JoinListener {
     key: Key,
     /// Most members that may come at the same time.
     ranks: usize,
-    /// Who is on this host has another way.
+    /// Processes of this host connect by other means.
     refuses_this_host: bool,
     candidates: Vec<Candidate>,
     /// They have, in this turn.
@@ -120,7 +120,7 @@ impl JoinListener {
 
     /// The descriptors to wait for: first the port, then the candidates.
     pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
-        // Who waits keeps it readable, also while nobody can be let in.
+        // A connection that waits keeps it readable, also while none can be accepted.
         let interest = match self.rests_until {
             None => Interest::Read,
             Some(_) => Interest::Nothing,
@@ -284,7 +284,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn who_knows_the_token_comes_in_past_any_number_of_strangers() {
+    fn a_host_that_knows_the_token_joins_beside_any_number_of_strangers() {
         let key = Key::random().expect("random");
         let mut listener = JoinListener::open("127.0.0.1:0", key.clone(), 4).expect("a port");
         let address = listener.address();

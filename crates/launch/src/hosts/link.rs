@@ -288,7 +288,7 @@ impl Link {
     }
 
     /// Restarts the clock: nothing was read meanwhile.
-    pub fn excuse(&mut self) {
+    pub fn restart_clock(&mut self) {
         self.heard = Instant::now();
     }
 
@@ -308,7 +308,7 @@ impl Link {
         const PROBES: u32 = 5;
         let socket = &self.streams.input;
         let interval = (silence / (PROBES + 1)).max(Duration::from_secs(1));
-        // What the kernel refuses costs that, and nothing else.
+        // A refusal of the kernel costs the probe, and nothing else.
         let _ = sockopt::set_tcp_keepidle(socket, interval);
         let _ = sockopt::set_tcp_keepintvl(socket, interval);
         let _ = sockopt::set_tcp_keepcnt(socket, PROBES);
@@ -398,7 +398,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_stranger_and_a_silent_one_are_told_apart() {
+    fn a_peer_without_the_key_and_a_silent_one_are_told_apart() {
         let (mut left, right) = pair();
         left.set_silence(Duration::from_millis(1));
         let later = Instant::now() + Duration::from_millis(1);

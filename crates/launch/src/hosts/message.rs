@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use weft_mpi::waits::RankWaits;
 
 use crate::binding::BindingRequest;
-pub use crate::control::Told;
+pub use crate::control::Notice;
 pub use crate::exchange::PublishedValue;
 use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
@@ -140,11 +140,11 @@ pub enum FromAgent {
         bytes: Vec<u8>,
     },
     /// A notice of a rank to its launcher.
-    Told {
+    Notice {
         /// The rank.
         rank: u32,
         /// The notice.
-        told: Told,
+        told: Notice,
     },
     /// A rank has ended, with this wait status.
     Exited {

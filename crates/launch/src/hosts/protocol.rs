@@ -9,14 +9,14 @@
 //! more than a member may. Each of its messages is checked here, against what the head has sent it; a message that does
 //! not fit is an error, and the agent is cut off with all of its ranks.
 //!
-//! A rank's messages about itself ([`Told`]) may come in any order: they come from the rank, and are judged as if it were
+//! A rank's messages about itself ([`Notice`]) may come in any order: they come from the rank, and are judged as if it were
 //! on the host of the head.
 
 use crate::control;
 use crate::exchange::PublishedValue;
 use crate::job_request::JobRequest;
 
-use super::message::{Assignment, FromAgent, Hello, Room, ToAgent, Told};
+use super::message::{Assignment, FromAgent, Hello, Notice, Room, ToAgent};
 
 /// Longest message of an agent in bytes.
 pub const LONGEST: usize = 1 << 20;
@@ -300,18 +300,18 @@ impl Assigned {
                     false => Ok(()),
                 }
             }
-            FromAgent::Told { rank, told } => {
+            FromAgent::Notice { rank, told } => {
                 self.own(*rank)?;
                 match told {
-                    Told::Abort { text, .. } => check_text(text),
-                    Told::Initialised
-                    | Told::Finalised
-                    | Told::Bereaved
-                    | Told::Connected
-                    | Told::Independent
-                    | Told::Counters(_)
-                    | Told::HandlesLosses
-                    | Told::Absent => Ok(()),
+                    Notice::Abort { text, .. } => check_text(text),
+                    Notice::Initialised
+                    | Notice::Finalised
+                    | Notice::EndsByLoss
+                    | Notice::Connected
+                    | Notice::Independent
+                    | Notice::Counters(_)
+                    | Notice::HandlesLosses
+                    | Notice::Absent => Ok(()),
                 }
             }
             FromAgent::Exited { rank, status } => {

@@ -99,7 +99,7 @@ fn read_answer(stream: &mut UnixStream, supervisor: u32) -> io::Result<Vec<u8>> 
     let mut line = Vec::new();
     let mut stream = stream.take(LONGEST_ANSWER as u64);
     loop {
-        // What has come before an error stays.
+        // Data from before an error stay.
         match stream.read_to_end(&mut line) {
             Ok(_) => return Ok(line),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -128,7 +128,7 @@ pub fn ask_all(sockets: Vec<JobSocket>, question: Question) -> Receiver<Answered
         let (tell, asked) = (sender.clone(), socket.clone());
         let ask = move || {
             let answer = asked.ask(question);
-            // Who has found what it looked for hears no more.
+            // A client that has found what it looked for reads no more.
             let _ = tell.send((asked, answer));
         };
         if let Err(error) = thread::Builder::new().spawn(ask) {

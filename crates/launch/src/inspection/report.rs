@@ -190,7 +190,7 @@ fn outside(rank: &RankReport, activity: Activity, state: &ProcessState) -> Strin
             return format!("is stopped; it goes on after kill -CONT {process}");
         }
         Activity::Computing => "computes".to_owned(),
-        // Who sleeps in MPI answers as soon as it gets a core.
+        // A rank that sleeps in MPI answers as soon as it gets a core.
         _ => "sleeps, not in MPI as far as it says".to_owned(),
     };
     match rank.core_share {

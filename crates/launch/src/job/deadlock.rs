@@ -111,7 +111,7 @@ fn stays(by: &str, processes: &[String]) -> String {
     format!("  the processes are stopped ({by}) and stay until this job is ended: {processes}")
 }
 
-/// What the watch has come to.
+/// The state of the watch.
 enum State {
     /// Nobody is asked: what the segment showed at the last look.
     Resting { shown: Option<u64> },
@@ -145,7 +145,7 @@ pub struct DeadlockWatch {
     next: Instant,
     /// What the segment showed after an inquiry that proved nothing, once it was asked; and how long not to ask again
     /// while it shows that.
-    innocent: Option<u64>,
+    inquired_without_result: Option<u64>,
     pause: Duration,
     not_before: Instant,
     settled: Instant,
@@ -157,7 +157,7 @@ impl DeadlockWatch {
         Self {
             state: State::Resting { shown: None },
             next: now + LOOK,
-            innocent: None,
+            inquired_without_result: None,
             pause: LOOK,
             not_before: now,
             settled: now,
@@ -216,8 +216,10 @@ impl DeadlockWatch {
         if stays {
             // What an inquiry itself has changed is seen here for the first time.
             if now >= self.settled {
-                let innocent = *self.innocent.get_or_insert(shown.unwrap_or_default());
-                if Some(innocent) != shown {
+                let inquired_without_result = *self
+                    .inquired_without_result
+                    .get_or_insert(shown.unwrap_or_default());
+                if Some(inquired_without_result) != shown {
                     self.forget();
                 }
             }
@@ -233,7 +235,7 @@ impl DeadlockWatch {
 
     /// Something has moved: what was found out before does not count.
     fn forget(&mut self) {
-        (self.innocent, self.pause) = (None, LOOK);
+        (self.inquired_without_result, self.pause) = (None, LOOK);
     }
 
     fn ask(
@@ -254,10 +256,10 @@ impl DeadlockWatch {
     }
 
     /// Nothing was proven: asks ever more rarely, while nothing moves.
-    fn let_be(&mut self, now: Instant) -> State {
+    fn ask_more_rarely(&mut self, now: Instant) -> State {
         self.pause = RAREST.min(self.pause * 2);
         self.not_before = now + self.pause;
-        self.innocent = None;
+        self.inquired_without_result = None;
         self.settled = now + SETTLE;
         self.next = now + LOOK;
         State::Resting { shown: None }
@@ -282,14 +284,14 @@ impl DeadlockWatch {
                 !answer.depends_on_others() || asked.round != Round::First && !same
             })
         };
-        // Who has finalised or ended since it answered has gone on, and may have done something for the others before.
+        // A rank that has finalised or ended since it answered has gone on, and may have done something for the others before.
         let has_left = asked.before.keys().any(|rank| !judged.contains(rank));
         if judged.is_empty() || has_left || judged.iter().any(may_go_on) {
-            return (self.let_be(now), None);
+            return (self.ask_more_rarely(now), None);
         }
         if !judged.iter().all(|rank| asked.answers.contains_key(rank)) {
             if now >= asked.until {
-                return (self.let_be(now), None);
+                return (self.ask_more_rarely(now), None);
             }
             return (State::Asked(asked), None);
         }
@@ -302,7 +304,7 @@ impl DeadlockWatch {
             Round::First => (self.ask(now, Round::Second, asked.answers, ranks), None),
             // What they have counted held for all of them when the second inquiry began.
             Round::Second if !waits::nothing_is_on_its_way(&of_judged(&asked.answers)) => {
-                (self.let_be(now), None)
+                (self.ask_more_rarely(now), None)
             }
             Round::Second => (self.ask(now, Round::Full, asked.answers, ranks), None),
             Round::Full => {

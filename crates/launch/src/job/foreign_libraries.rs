@@ -52,7 +52,7 @@ impl ForeignLibraries {
         self.last = Some(now);
         if now >= due {
             self.looks += 1;
-            // Who has not loaded it by then would have to be watched for ever.
+            // A process that has not loaded it by then would have to be watched for ever.
             self.over = self.looks >= TIMES;
         }
         let mut silent = processes.silent().peekable();

@@ -20,7 +20,7 @@ use weft_sys::socket::NotAccepted;
 use weft_sys::{passing, process};
 
 use super::rank_hosts::{Event, RankHosts, WorldRank};
-use crate::control::Told;
+use crate::control::Notice;
 use crate::inspection::counters::{CounterPlaces, CounterValues};
 use crate::inspection::process::{ProcessState, descends};
 use crate::inspection::protocol::{
@@ -44,7 +44,7 @@ const OBSERVED: Duration = Duration::from_millis(50);
 /// How long nobody is let in when no descriptor is left.
 const REST: Duration = Duration::from_millis(100);
 
-/// What is known of a rank.
+/// The known facts about a rank.
 #[derive(Debug)]
 struct Row {
     world: Option<WorldRank>,
@@ -195,14 +195,14 @@ impl Inspection {
                 process,
                 ..
             } => self.note_start(*rank, Some(*world), *process),
-            Event::Told { rank, told } => {
+            Event::Notice { rank, told } => {
                 let Some(row) = self.ranks.get_mut(rank) else {
                     return;
                 };
                 match told {
-                    Told::Initialised if row.phase != Phase::After => row.phase = Phase::Within,
-                    Told::Finalised => row.phase = Phase::After,
-                    Told::Counters(places) => row.hear_of(places),
+                    Notice::Initialised if row.phase != Phase::After => row.phase = Phase::Within,
+                    Notice::Finalised => row.phase = Phase::After,
+                    Notice::Counters(places) => row.hear_of(places),
                     _ => {}
                 }
             }

@@ -41,7 +41,7 @@ impl<'a> LocalHost<'a> {
     /// If there are too many ranks, or the kernel refuses the memory.
     pub fn prepare(plan: &'a Plan) -> io::Result<Self> {
         let size = plan.ranks();
-        // What a single rank writes needs not be sorted.
+        // Output of a single rank need not be sorted.
         let direct = size == 1 && !plan.tags && plan.output.is_usual();
         let processes = RankProcesses::prepare(share(plan), None, direct)?;
         Ok(Self::of(plan, processes, Spawning::new(plan), size))
@@ -88,8 +88,8 @@ impl LocalHost<'_> {
         let mut events = Vec::new();
         for event in found {
             match event {
-                rank_processes::Event::Told { rank, told } => {
-                    events.push(Event::Told { rank, told });
+                rank_processes::Event::Notice { rank, told } => {
+                    events.push(Event::Notice { rank, told });
                 }
                 rank_processes::Event::Exited { ended } => {
                     let ranks = ended.iter().map(|(rank, _)| *rank);

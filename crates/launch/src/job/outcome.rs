@@ -63,7 +63,7 @@ impl Outcome {
         self.ended_well = true;
     }
 
-    /// What the job has failed with.
+    /// The failure of the job.
     fn counts(&self) -> Option<&Failure> {
         let handled = self.handled.as_ref().filter(|_| !self.ended_well);
         match &self.failure {
@@ -93,7 +93,7 @@ impl Outcome {
     }
 }
 
-/// What ended a job before all ranks had ended well.
+/// The reason why a job ended before all ranks had ended well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// A rank ended with a code other than 0, or by a signal.
@@ -128,7 +128,7 @@ pub enum Failure {
     },
     /// No rank can ever go on.
     Deadlock {
-        /// Who waits for whom.
+        /// Which rank waits for which.
         summary: String,
     },
     /// The time given by the user has passed.

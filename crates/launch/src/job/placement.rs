@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_run_on_few_hosts_is_placed_first_and_soft_numbers_take_what_is_left() {
+    fn programs_for_few_hosts_are_placed_first_and_soft_numbers_take_the_rest() {
         let two = rooms(&[(2, 0), (2, 9)]);
         let placed = place(&[wanted(&[2], &[0, 1]), wanted(&[2], &[0])], &two, 4);
         assert_eq!(placed, Some(vec![vec![1, 1], vec![0, 0]]));

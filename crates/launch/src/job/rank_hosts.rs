@@ -17,7 +17,7 @@ use weft_sys::poll::PollFd;
 
 use super::outcome::Failure;
 use super::output::OutputKind;
-use crate::control::Told;
+use crate::control::Notice;
 use crate::hosts::agents;
 use crate::profile::RankRecord;
 
@@ -34,7 +34,7 @@ pub enum Token {
     Agents(agents::Token),
     /// What rank 0 reads, on another host.
     Input,
-    /// Whoever has asked for the launcher of ranks on several hosts has ended.
+    /// The process that has asked for the launcher of ranks on several hosts has ended.
     Asker,
 }
 
@@ -61,7 +61,7 @@ pub enum Event {
         bytes: Vec<u8>,
     },
     /// A rank has told this about itself.
-    Told { rank: u32, told: Told },
+    Notice { rank: u32, told: Notice },
     /// What the threads of a rank wait for: it answers an [inquiry](RankHosts::inquire).
     Waits { rank: u32, waits: RankWaits },
     /// A process was started from within a program; it has this number in the job.

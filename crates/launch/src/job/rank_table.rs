@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 
 use super::outcome::{Failure, Progress};
 use super::rank_hosts::WorldRank;
-use crate::control::Told;
+use crate::control::Notice;
 
 /// How far the process of a rank is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ struct Row {
     /// If it was started from within a program.
     world: Option<WorldRank>,
     /// It goes no further because another one is lost.
-    bereaved: bool,
+    ends_by_loss: bool,
     /// It has communicators with processes of other worlds.
     connected: bool,
     /// It has told of such a one: a process that was started from within a program has met those who have had it started.
@@ -48,7 +48,7 @@ impl Row {
         life: Life::Awaited,
         progress: Progress::Before,
         world: None,
-        bereaved: false,
+        ends_by_loss: false,
         connected: true,
         has_met: false,
         handles_losses: false,
@@ -146,8 +146,10 @@ impl RankTable {
     }
 
     /// Whether a failure of this rank follows from the loss of another one, which may not be known yet.
-    pub fn is_bereaved(&self, rank: u32) -> bool {
-        self.rows.get(rank as usize).is_some_and(|row| row.bereaved)
+    pub fn is_ended_by_loss(&self, rank: u32) -> bool {
+        self.rows
+            .get(rank as usize)
+            .is_some_and(|row| row.ends_by_loss)
     }
 
     /// Notes that all ranks have their hosts.
@@ -191,42 +193,42 @@ impl RankTable {
     }
 
     /// Notes what a rank has told; answers the failure that this is or shows.
-    pub fn tell(&mut self, rank: u32, told: Told) -> Option<Failure> {
+    pub fn tell(&mut self, rank: u32, told: Notice) -> Option<Failure> {
         let Row {
             progress,
-            bereaved,
+            ends_by_loss,
             connected,
             has_met,
             handles_losses,
             ..
         } = &mut self.rows[rank as usize];
         match told {
-            Told::Bereaved => {
-                *bereaved = true;
+            Notice::EndsByLoss => {
+                *ends_by_loss = true;
                 None
             }
-            Told::Connected | Told::Independent => {
-                *connected = told == Told::Connected;
+            Notice::Connected | Notice::Independent => {
+                *connected = told == Notice::Connected;
                 *has_met = true;
                 None
             }
-            Told::HandlesLosses => {
+            Notice::HandlesLosses => {
                 *handles_losses = true;
                 None
             }
-            Told::Initialised => {
-                // What was told twice, by the rank and by the segment, may come late.
+            Notice::Initialised => {
+                // A notice that comes twice, by the rank and by the segment, may come late.
                 if *progress == Progress::Before {
                     *progress = Progress::Within;
                 }
                 self.left_too_early(rank)
             }
-            Told::Finalised => {
+            Notice::Finalised => {
                 *progress = Progress::After;
                 None
             }
-            Told::Abort { code, text } => Some(Failure::Aborted { rank, code, text }),
-            Told::Counters(_) | Told::Absent => None,
+            Notice::Abort { code, text } => Some(Failure::Aborted { rank, code, text }),
+            Notice::Counters(_) | Notice::Absent => None,
         }
     }
 
@@ -339,10 +341,10 @@ mod tests {
         let mut ended: Vec<_> = (0..).zip(statuses).collect();
         for &(rank, status) in &ended {
             ranks.start(rank);
-            ranks.tell(rank, Told::Initialised);
+            ranks.tell(rank, Notice::Initialised);
             ranks.end(rank, status);
         }
-        ranks.tell(3, Told::Finalised);
+        ranks.tell(3, Notice::Finalised);
         ranks.sort_by_cause(&mut ended);
         let order: Vec<u32> = ended.iter().map(|(rank, _)| *rank).collect();
         assert_eq!(order, [3, 2, 1, 0], "the first is no failure");
@@ -354,7 +356,7 @@ mod tests {
         assert_eq!(ranks.running(), [0; 0], "none was started");
         ranks.start_all();
         let well = ExitStatus::from_raw(0);
-        assert_eq!(ranks.tell(0, Told::Initialised), None);
+        assert_eq!(ranks.tell(0, Notice::Initialised), None);
         assert!(ranks.end(0, well));
         assert!(!ranks.end(0, well), "it has ended already");
         let not_finalised = |how_is_known| Failure::NotFinalised {
@@ -364,7 +366,7 @@ mod tests {
         assert_eq!(ranks.judge(0), Some(not_finalised(true)));
         ranks.adopted = 1;
         assert_eq!(ranks.judge(0), Some(not_finalised(false)));
-        assert_eq!(ranks.tell(0, Told::Finalised), None);
+        assert_eq!(ranks.tell(0, Notice::Finalised), None);
         assert_eq!(ranks.judge(0), None);
         assert_eq!(ranks.running(), [1]);
         assert!(ranks.end(1, well) && ranks.has_ended());
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_without_mpi_is_found_when_another_initialises() {
+    fn a_rank_that_ended_without_mpi_is_found_when_another_initialises() {
         let mut ranks = RankTable::new(2);
         ranks.start_all();
         ranks.end(1, ExitStatus::from_raw(0));
@@ -387,20 +389,20 @@ mod tests {
             other: 0,
             spawned: false,
         };
-        assert_eq!(ranks.tell(0, Told::Initialised), Some(without));
+        assert_eq!(ranks.tell(0, Notice::Initialised), Some(without));
     }
 
     #[test]
-    fn who_leaves_before_others_have_come_to_mpi_leaves_early() {
+    fn a_rank_that_finalises_before_others_initialise_leaves_early() {
         let mut ranks = RankTable::new(2);
         ranks.start_all();
-        ranks.tell(1, Told::Initialised);
-        ranks.tell(1, Told::Finalised);
+        ranks.tell(1, Notice::Initialised);
+        ranks.tell(1, Notice::Finalised);
         ranks.end(1, ExitStatus::from_raw(0));
         assert!(ranks.is_left_early(1), "the other one may still come to it");
-        ranks.tell(0, Told::Initialised);
+        ranks.tell(0, Notice::Initialised);
         assert!(ranks.is_left_early(1) && !ranks.is_left_early(0));
-        ranks.tell(0, Told::Finalised);
+        ranks.tell(0, Notice::Finalised);
         assert!(!ranks.is_left_early(1), "nobody is in the middle of it");
     }
 
@@ -416,14 +418,14 @@ mod tests {
             (vec![3, 4], false)
         );
         assert_eq!(ranks.first_before(1), Some(3), "none has begun");
-        ranks.tell(3, Told::Initialised);
+        ranks.tell(3, Notice::Initialised);
         assert_eq!(ranks.first_before(1), Some(4));
         assert!(!ranks.is_independent(3) && !ranks.is_independent(0));
-        ranks.tell(3, Told::Independent);
+        ranks.tell(3, Notice::Independent);
         assert!(!ranks.is_independent(3), "the other one is not");
-        ranks.tell(4, Told::Finalised);
+        ranks.tell(4, Notice::Finalised);
         assert!(ranks.is_independent(3));
-        ranks.tell(3, Told::Connected);
+        ranks.tell(3, Notice::Connected);
         assert!(!ranks.is_independent(3));
         ranks.give_up(1);
         assert!(ranks.is_given_up(4) && !ranks.is_given_up(0));
@@ -439,13 +441,13 @@ mod tests {
         ranks.start_all();
         let killed = ExitStatus::from_raw(libc::SIGKILL);
         for rank in 0..4 {
-            ranks.tell(rank, Told::Initialised);
+            ranks.tell(rank, Notice::Initialised);
         }
-        ranks.tell(1, Told::HandlesLosses);
+        ranks.tell(1, Notice::HandlesLosses);
         ranks.end(0, killed);
         assert!(!ranks.is_loss_handled(0), "two of them do not");
-        ranks.tell(2, Told::HandlesLosses);
-        ranks.tell(3, Told::Finalised);
+        ranks.tell(2, Notice::HandlesLosses);
+        ranks.tell(3, Notice::Finalised);
         assert!(ranks.is_loss_handled(0));
         ranks.end(3, killed);
         assert!(!ranks.is_loss_handled(3), "it had finalised");
@@ -459,15 +461,15 @@ mod tests {
     fn a_world_that_has_not_met_is_lost_with_any_of_it() {
         let mut ranks = RankTable::new(1);
         ranks.start(0);
-        ranks.tell(0, Told::Initialised);
+        ranks.tell(0, Notice::Initialised);
         for (number, rank) in [(3, 0), (4, 1)] {
             ranks.start_later(number, WorldRank { world: 1, rank });
-            ranks.tell(number, Told::Initialised);
+            ranks.tell(number, Notice::Initialised);
         }
         assert!(!ranks.is_handled_without(1), "the first one does not");
-        ranks.tell(0, Told::HandlesLosses);
+        ranks.tell(0, Notice::HandlesLosses);
         assert!(ranks.is_handled_without(1) && ranks.unmet_world(0).is_none());
-        ranks.tell(3, Told::Connected);
+        ranks.tell(3, Notice::Connected);
         ranks.end(4, ExitStatus::from_raw(libc::SIGKILL));
         assert_eq!(
             (ranks.unmet_world(3), ranks.unmet_world(4)),
@@ -484,7 +486,7 @@ mod tests {
     fn a_rank_that_was_restarted_begins_anew() {
         let mut ranks = RankTable::new(1);
         ranks.start(0);
-        ranks.tell(0, Told::Initialised);
+        ranks.tell(0, Notice::Initialised);
         assert!(ranks.end(0, ExitStatus::from_raw(libc::SIGKILL)));
         ranks.start(0);
         assert_eq!(ranks.running(), [0]);

@@ -46,7 +46,7 @@ use stopping::Stopping;
 pub use ranks::{RemoteRanks, mixed};
 
 /// How long the last word to each may take.
-const LAST_WORD: Duration = Duration::from_millis(500);
+const DRAIN_TIME: Duration = Duration::from_millis(500);
 /// The agents of a job, and what it has given them.
 pub struct RemoteHosts<'a> {
     plan: &'a Plan,
@@ -285,9 +285,9 @@ impl<'a> RemoteHosts<'a> {
                 let kind = OutputKind::of_error(error);
                 events.push(Event::Output { rank, kind, bytes });
             }
-            FromAgent::Told { rank, told } => {
+            FromAgent::Notice { rank, told } => {
                 self.ranks.tell(rank, &told);
-                events.push(Event::Told { rank, told });
+                events.push(Event::Notice { rank, told });
             }
             FromAgent::Rest { shown } => self.ranks.rest(agent, shown),
             FromAgent::Waits { rank, waits } => {
@@ -485,7 +485,7 @@ impl RankHosts for RemoteHosts<'_> {
                 agents::Event::Note(text) => {
                     events.extend(text.lines().map(|line| Event::Note(line.to_owned())));
                 }
-                agents::Event::Here { agent } => self.greet(agent, &mut events),
+                agents::Event::Introduced { agent } => self.greet(agent, &mut events),
                 agents::Event::Lost { agent, reason } => self.lose(agent, reason, &mut events),
                 agents::Event::Said { agent, message } => self.hear(agent, message, &mut events),
             }
@@ -593,6 +593,6 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn part(&mut self, code: u8) {
-        self.agents.part(&ToAgent::Over { code }, LAST_WORD);
+        self.agents.part(&ToAgent::Over { code }, DRAIN_TIME);
     }
 }

@@ -106,7 +106,7 @@ impl Spawning {
         events
     }
 
-    /// Those who have had a world started wait for it in vain, and are to find out why.
+    /// The parents of a world that does not come are to find out why.
     pub fn lose(&mut self, world: u32, reason: &str) {
         self.worlds.lose(world, reason);
     }

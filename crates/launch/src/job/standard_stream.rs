@@ -32,7 +32,7 @@ pub struct StandardStream {
     written: usize,
     /// Bytes that can be written at once when there is room.
     step: usize,
-    /// Whoever started us had closed it: what is open there leads nowhere.
+    /// The process that started us had closed it: the file that is open there now is another one.
     closed: bool,
     /// Why nothing can be written any more.
     broken: Option<io::Error>,

@@ -90,7 +90,7 @@ pub fn run(
     let mut job = match Job::prepare(plan, launcher, adopted, frontend) {
         Ok(job) => job,
         Err(error) => {
-            crate::saying::tell(format_args!("weft: the job could not be prepared: {error}"));
+            crate::user_output::tell(format_args!("weft: the job could not be prepared: {error}"));
             return 1;
         }
     };
@@ -229,14 +229,14 @@ impl<'a> Job<'a> {
                     self.say(&line);
                 }
             }
-            self.mention_beginnings(Instant::now());
+            self.report_slow_starts(Instant::now());
             next = self.output.forward(Instant::now());
         }
         false
     }
 
     /// Mentions worlds that have been started for long and have not begun with MPI, once each.
-    fn mention_beginnings(&mut self, now: Instant) {
+    fn report_slow_starts(&mut self, now: Instant) {
         while let Some((when, world)) = self.beginning.front().copied()
             && when <= now
         {
@@ -391,8 +391,8 @@ impl<'a> Job<'a> {
                     self.hosts.close_output(rank, kind);
                 }
             }
-            Event::Told { rank, told } => {
-                if told == crate::control::Told::Absent {
+            Event::Notice { rank, told } => {
+                if told == crate::control::Notice::Absent {
                     let world = self.ranks.world(rank).map_or(0, |own| own.world);
                     self.hosts.announce_absence(world);
                 }
@@ -545,7 +545,7 @@ impl<'a> Job<'a> {
     /// it goes no further because another one is lost, that one is waited for a moment: ranks may hear of a death over
     /// their connections sooner than its parent does.
     fn fail(&mut self, rank: u32, failure: Failure) {
-        if self.ranks.is_bereaved(rank) && !self.ranks.is_given_up(rank) {
+        if self.ranks.is_ended_by_loss(rank) && !self.ranks.is_given_up(rank) {
             let until = Instant::now() + CAUSE;
             self.consequence.get_or_insert((until, rank, failure));
             return;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::{CommandLine, ProgramLine};
 use crate::allocation::{Found, SchedulerAllocation};
 use crate::mapping::{
-    self, Allocation, HostAddress, HostSlots, WayThere, distribute, is_here, ssh,
+    self, AgentCommand, Allocation, HostAddress, HostSlots, distribute, is_here, ssh,
 };
 
 /// Options of the command line about hosts.
@@ -86,7 +86,7 @@ impl HostRequest {
                     .into(),
             );
         }
-        // Who joins is not known here; who is here has said how many.
+        // Hosts that join are not known here; those of this job have said how many ranks they take.
         set_ranks(
             line,
             mapping::slots(&self.hosts).filter(|_| !self.hosts.is_empty()),
@@ -113,7 +113,7 @@ impl HostRequest {
         line.allocation = match elsewhere || (self.command.is_some() && !self.hosts.is_empty()) {
             true => Allocation::Started {
                 hosts: self.hosts,
-                way: WayThere {
+                way: AgentCommand {
                     command: self.command.unwrap_or_else(ssh),
                     prefix: self.prefix,
                 },
@@ -190,7 +190,7 @@ impl HostRequest {
         let command = self.command.unwrap_or_else(|| allocation.command.clone());
         Allocation::Started {
             hosts: self.hosts,
-            way: WayThere {
+            way: AgentCommand {
                 command,
                 prefix: self.prefix,
             },
@@ -216,7 +216,7 @@ impl HostRequest {
     }
 }
 
-/// Who says how many ranks each host takes needs no `-n`.
+/// If the number of ranks of each host is given, `-n` is not needed.
 fn set_ranks(line: &mut CommandLine, slots: Option<u32>) {
     if let [only] = &mut line.programs[..] {
         only.ranks = only.ranks.or(slots);

@@ -261,7 +261,7 @@ fn ranks_are_placed_as_asked() {
     };
     let weft = way.weft().expect("it was named");
     assert_eq!(weft, Path::new("/opt/weft/bin/weft"));
-    // Those who join bring the program.
+    // Hosts that join bring the program.
     let (found, ranks) = place("--listen 10.0.0.1:7000 -n 8");
     let listen = "10.0.0.1:7000".to_owned();
     let token_file = None;
@@ -299,7 +299,7 @@ fn so_many_ranks_on_each_host() {
         assert_eq!(placed(&three), (Some(3), vec![Some(2); 2]), "{option}");
     }
     assert_eq!(placed("--pernode --hosts a,b,c ./a").0, Some(3));
-    // Who joins brings as many as he likes.
+    // A host that joins brings as many ranks as its user likes.
     assert_eq!(placed("-N 2 -n 5 --listen 127.0.0.1:0 ./a").0, Some(5));
     assert!(read("-N none ./a").unwrap_err().contains("at least 1"));
 }

@@ -30,7 +30,7 @@ pub(super) struct NetworkLine {
     /// `None` when it ends.
     say: Option<mpsc::Sender<Vec<u8>>>,
     /// There is something to say, or it ends.
-    news: Arc<EventFd>,
+    outgoing: Arc<EventFd>,
     heard: mpsc::Receiver<Vec<u8>>,
     process: Weak<Process>,
     thread: Option<JoinHandle<()>>,
@@ -38,14 +38,14 @@ pub(super) struct NetworkLine {
 
 impl NetworkLine {
     pub fn new(link: Link, process: Weak<Process>) -> io::Result<Self> {
-        let news = Arc::new(EventFd::new()?);
+        let outgoing = Arc::new(EventFd::new()?);
         let (say, said) = mpsc::channel();
         let (tell, heard) = mpsc::channel();
         let thread = {
-            let (news, process) = (Arc::clone(&news), process.clone());
+            let (outgoing, process) = (Arc::clone(&outgoing), process.clone());
             signal::spawn_without_signals("weft-watch", move || {
                 // Why it has ended makes no difference: the other job is out of reach.
-                let _ = carry(link, &news, &said, |message| {
+                let _ = carry(link, &outgoing, &said, |message| {
                     let heard = tell.send(message).is_ok();
                     notify(&process);
                     heard
@@ -56,7 +56,7 @@ impl NetworkLine {
         };
         Ok(Self {
             say: Some(say),
-            news,
+            outgoing,
             heard,
             process,
             thread: Some(thread),
@@ -67,12 +67,12 @@ impl NetworkLine {
 /// Carries messages both ways until either side ends it.
 fn carry(
     mut link: Link,
-    news: &EventFd,
+    outgoing: &EventFd,
     said: &mpsc::Receiver<Vec<u8>>,
     hear: impl Fn(Vec<u8>) -> bool,
 ) -> std::result::Result<(), LinkError> {
     loop {
-        _ = news.drain();
+        _ = outgoing.drain();
         loop {
             match said.try_recv() {
                 Ok(message) => link.say(&Said::Message(message)),
@@ -88,7 +88,7 @@ fn carry(
         }
         link.flush()?;
         let left = link.next_look().saturating_duration_since(Instant::now());
-        let mut waited = vec![link.reading(), PollFd::new(news, Interest::Read)];
+        let mut waited = vec![link.reading(), PollFd::new(outgoing, Interest::Read)];
         if link.is_waiting() {
             waited.push(link.writing());
         }
@@ -111,7 +111,7 @@ impl Line for NetworkLine {
     fn send(&mut self, message: &[u8]) -> Result<()> {
         let say = self.say.as_ref().ok_or_else(gone)?;
         say.send(message.to_vec()).map_err(|_| gone())?;
-        self.news.notify();
+        self.outgoing.notify();
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Drop for NetworkLine {
     /// What was said last leaves before.
     fn drop(&mut self) {
         self.say = None;
-        self.news.notify();
+        self.outgoing.notify();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

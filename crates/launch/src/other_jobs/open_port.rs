@@ -20,19 +20,19 @@ use weft_sys::signal;
 use super::local_line::LocalLine;
 use super::network_line::NetworkLine;
 use super::open;
-use super::place::Door;
+use super::port_address::Door;
 use crate::bootstrap::abstract_socket;
 use crate::hosts::dial::SILENCE;
 use crate::hosts::join_listener::JoinListener;
-use crate::hosts::way_in;
+use crate::hosts::listen_addresses;
 
-/// Callers that wait at a port at most; who comes then is turned away.
+/// Most callers that wait at a port; later ones are turned away.
 const MOST_CALLERS: usize = 1024;
 
 /// Most that prove the key of a port at the same moment. Strangers hold as few descriptors of the program as the listener lets them.
 const AT_ONCE: usize = 16;
 
-/// Those who have called at a port, in order.
+/// Callers at a port, in order.
 type Callers = Arc<Mutex<VecDeque<Box<dyn Line>>>>;
 
 /// The address at which other hosts are to connect, as given to `MPI_Open_port`.
@@ -58,14 +58,14 @@ impl OpenPort {
     ) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let callers = Callers::default();
-        let keeper = Keeper {
+        let listener_thread = ListenerThread {
             local,
             door,
             end: Arc::clone(&end),
             callers: Arc::clone(&callers),
             process,
         };
-        signal::spawn_without_signals("weft-watch", move || keeper.run())?;
+        signal::spawn_without_signals("weft-watch", move || listener_thread.run())?;
         Ok(Self { callers, end })
     }
 
@@ -95,7 +95,8 @@ impl Drop for OpenPort {
 /// # Errors
 /// If the system refuses what the program wants.
 pub(super) fn open_door(wanted: Wanted) -> io::Result<Option<(JoinListener, Door)>> {
-    let Some((listener, addresses)) = way_in::listen(wanted.address, wanted.port.unwrap_or(0))?
+    let Some((listener, addresses)) =
+        listen_addresses::listen(wanted.address, wanted.port.unwrap_or(0))?
     else {
         return Ok(None);
     };
@@ -110,7 +111,7 @@ pub(super) fn open_door(wanted: Wanted) -> io::Result<Option<(JoinListener, Door
 }
 
 /// Lets callers in until the end.
-struct Keeper {
+struct ListenerThread {
     local: OwnedFd,
     door: Option<JoinListener>,
     end: Arc<EventFd>,
@@ -118,7 +119,7 @@ struct Keeper {
     process: Weak<Process>,
 }
 
-impl Keeper {
+impl ListenerThread {
     fn run(mut self) {
         loop {
             let door = self.door.as_ref();
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::hosts::dial::dial;
 
-    /// Whoever is on this host comes by the local socket, where the kernel says whose he is: the key alone is not enough.
+    /// A process of this host comes by the local socket, where the kernel names its user: the key alone is not enough.
     #[test]
     fn a_caller_of_this_host_is_not_let_in_at_the_door() {
         let key = Key::random().expect("random");

@@ -117,7 +117,7 @@ impl Estimate {
     /// From words; all zero is [`Self::NONE`].
     #[must_use]
     pub fn from_words(words: [u64; Self::WORDS]) -> Self {
-        // Whoever has written them is not believed: what is no number is none.
+        // The writer is not trusted: a value that is no number counts as 0.
         let [
             count,
             bytes,

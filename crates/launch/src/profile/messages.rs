@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_have_recorded_is_found_whatever_was_left_out() {
+    fn messages_that_both_sides_recorded_are_matched_although_others_were_left_out() {
         let everything: Vec<u64> = (0..100).collect();
         assert_eq!(found(&ranks(100, [&all, &all])), everything);
         let (one, other) = (|number| number % 7 < 3, |number| (20..50).contains(&number));

@@ -163,7 +163,7 @@ impl Summary {
             let Some(sums) = key.and_then(|key| rows.get_mut(&key)) else {
                 continue;
             };
-            // Who has only sent has come early, and has not waited.
+            // A rank that has only sent has come early, and has not waited.
             let site = records[late.record].sites.get(late.site as usize);
             let waited = site.map_or(0, |site| site.waited);
             let time = late.time.saturating_mul(late.weight).min(waited);

@@ -85,7 +85,7 @@ fn line(row: &Row) -> String {
     )
 }
 
-/// Those who were waited for longest.
+/// The ranks that were waited for longest.
 fn for_whom(row: &Row) -> String {
     let least = row.waited_seconds * WORTH_TELLING;
     let told = row.waited_for.iter().filter(|one| one.seconds >= least);

@@ -13,7 +13,7 @@ use crate::exchange::{Exchange, PublishedValue};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NobodyWaits;
 
-/// What follows when a rank has come to a fence.
+/// The consequence of the arrival of a rank at a fence.
 #[must_use]
 #[derive(PartialEq, Eq, Debug)]
 pub enum Arrival {
@@ -94,7 +94,7 @@ impl Fences {
 
     /// A rank has come to a fence.
     pub fn arrive(&mut self, local: u32) -> Arrival {
-        // Who waits at one already does not come to another.
+        // A rank that waits at one already does not come to another.
         if self.are_waiting {
             return Arrival::Early;
         }

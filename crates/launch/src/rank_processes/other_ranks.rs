@@ -61,7 +61,7 @@ mod tests {
     use weft_sys::descriptor::{self, Carries, socket_pair};
 
     #[test]
-    fn who_comes_brings_a_lifeline() {
+    fn an_adopted_rank_brings_a_lifeline() {
         for brought in [1, 0, 2] {
             let (_ours, socket) = socket_pair(Carries::Messages).expect("descriptors are left");
             let lifeline = || descriptor::pipe().expect("descriptors are left").1;

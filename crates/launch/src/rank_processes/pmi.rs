@@ -31,7 +31,7 @@ use super::share::OtherHosts;
 use super::spawn::RankNumbers;
 use crate::bootstrap::HostMap;
 use crate::bootstrap::pmi::line::{LONGEST, PmiLine};
-use crate::control::{Told, VALUE_LIMIT};
+use crate::control::{Notice, VALUE_LIMIT};
 use crate::exchange::{Exchange, PublishedValue};
 
 /// Longest name and longest value, as they are announced: with the zero at their ends, as C counts them.
@@ -40,12 +40,12 @@ const VALUES: usize = 2048;
 const _: () = assert!(NAMES + VALUES <= VALUE_LIMIT);
 /// What names of values begin with that came by PMI.
 const PREFIX: &str = "pmi.";
-/// Who shares a host.
+/// Which ranks share a host.
 const MAPPING: &str = "PMI_process_mapping";
 /// Lines of one rank that are read before others get their turn.
 pub const AT_ONCE: usize = 64;
 
-/// What a rank asks.
+/// A question of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Request {
     Begin {
@@ -81,7 +81,7 @@ pub enum Meaning {
     /// Nothing.
     Nothing,
     /// The rank has told this about itself.
-    Told(Told),
+    Notice(Notice),
     /// It has come to a fence; it is answered when it may [leave](Connection::leave_barrier).
     Barrier,
 }
@@ -259,7 +259,7 @@ impl Connection {
 pub struct Store {
     /// What it is called: another name for each job, which MPICH gives to its files in `/dev/shm`.
     name: String,
-    /// Who shares a host.
+    /// Which ranks share a host.
     mapping: String,
     values: HashMap<String, String>,
     refusal_told: bool,
@@ -312,7 +312,7 @@ impl Store {
             Request::Begin { version } => {
                 let is_ours = version == Some(1);
                 if is_ours {
-                    meaning = Meaning::Told(Told::Initialised);
+                    meaning = Meaning::Notice(Notice::Initialised);
                 }
                 PmiLine::new("response_to_init")
                     .with("rc", if is_ours { 0 } else { -1 })
@@ -356,12 +356,12 @@ impl Store {
                 return Some(Meaning::Barrier);
             }
             Request::Finalize => {
-                meaning = Meaning::Told(Told::Finalised);
+                meaning = Meaning::Notice(Notice::Finalised);
                 PmiLine::new("finalize_ack").with("rc", 0)
             }
             Request::Abort { code } => {
                 let text = String::new();
-                return Some(Meaning::Told(Told::Abort { code, text }));
+                return Some(Meaning::Notice(Notice::Abort { code, text }));
             }
             Request::Other { answer } => {
                 self.tell_refusal(numbers.number());
@@ -376,7 +376,7 @@ impl Store {
     /// The library says no more than that it was refused; the launcher says why, once.
     fn tell_refusal(&mut self, rank: u32) {
         if !std::mem::replace(&mut self.refusal_told, true) {
-            crate::saying::tell(format_args!(
+            crate::user_output::tell(format_args!(
                 "weft: rank {rank} runs over another library of MPI, and has asked this launcher to start processes, or for ports and \
                  names: programs over Weft's library get that, others what a job needs to come together. Run it over Weft's \
                  library, or under the launcher of its own"
@@ -385,7 +385,7 @@ impl Store {
     }
 }
 
-/// Who shares a host, as PMI has it: for each run of ranks the host, how many hosts, and how many ranks on each.
+/// Which ranks share a host, in the form of PMI: for each run of ranks the host, how many hosts, and how many ranks on each.
 fn mapping(hosts: &HostMap) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for rank in 0..hosts.size() {

@@ -1,9 +1,9 @@
 //! Rank: the process that runs it now, its remaining descriptors here, and what was reported of it.
 //!
 //! ```text
-//!   elsewhere ── adopt ─┐
-//!                       ├─► runs ── end ─► ended ── note_end_told ─► others know of it
-//!   new ────────────────┘                     └──── clear ─► its place is free whatever happens
+//!   of_other_launcher ── adopt ─┐
+//!                               ├─► runs ── end ─► ended ── note_end_told ─► others know of it
+//!   new ────────────────────────┘                     └──── clear ─► its place is free whatever happens
 //! ```
 //!
 //! *Invariant:* a rank that has ended never runs again: a successor with its number or its process slot is another rank.
@@ -20,7 +20,7 @@ use weft_sys::{descriptor, passing};
 use super::pmi;
 use super::spawn::RankNumbers;
 use crate::adoption::AdoptedProcess;
-use crate::control::{ANSWER, Answer, LONGEST, Message, Told, WaitsInPieces};
+use crate::control::{ANSWER, Answer, LONGEST, Message, Notice, WaitsInPieces};
 use crate::hosts::message::decode;
 use crate::job_request::{JobRequest, LONGEST_REQUEST};
 
@@ -42,13 +42,13 @@ pub struct RunningRank {
     pub is_finalised: bool,
 }
 
-/// Who has started the process of a rank.
+/// The starter of the process of a rank.
 #[derive(Debug)]
 enum Origin {
     /// We have.
     Started,
     /// Another launcher, and it has not come to us: its process is not known.
-    Elsewhere,
+    OtherLauncher,
     /// Another launcher or nobody, and it has come to us.
     Adopted(ProcessHandle),
 }
@@ -102,7 +102,7 @@ impl Rank {
             control: Some(File::from(control)),
             _lifeline: Some(lifeline),
             origin: Origin::Started,
-            ..Self::elsewhere(numbers)
+            ..Self::of_other_launcher(numbers)
         }
     }
 
@@ -113,13 +113,13 @@ impl Rank {
     }
 
     /// One that another launcher has started.
-    pub fn elsewhere(numbers: RankNumbers) -> Self {
+    pub fn of_other_launcher(numbers: RankNumbers) -> Self {
         Self {
             numbers,
             process: 0,
             control: None,
             _lifeline: None,
-            origin: Origin::Elsewhere,
+            origin: Origin::OtherLauncher,
             initialised: false,
             finalised: false,
             independent: false,
@@ -178,8 +178,8 @@ impl Rank {
     }
 
     /// Whether another launcher has started it and it has not come to us.
-    pub fn is_elsewhere(&self) -> bool {
-        matches!(self.origin, Origin::Elsewhere)
+    pub fn is_unadopted(&self) -> bool {
+        matches!(self.origin, Origin::OtherLauncher)
     }
 
     /// Its process, if it runs and has come to us.
@@ -192,7 +192,7 @@ impl Rank {
 
     /// How far it is, if it runs here.
     pub fn running(&self) -> Option<RunningRank> {
-        (self.is_running() && !self.is_elsewhere()).then_some(RunningRank {
+        (self.is_running() && !self.is_unadopted()).then_some(RunningRank {
             rank: self.number(),
             process: self.process,
             is_initialised: self.initialised,
@@ -216,17 +216,17 @@ impl Rank {
     }
 
     /// Keeps what was told of it.
-    pub fn note(&mut self, told: &Told) {
+    pub fn note(&mut self, told: &Notice) {
         match told {
-            Told::Initialised => self.initialised = true,
-            Told::Finalised => self.finalised = true,
-            Told::Connected => self.independent = false,
-            Told::Independent => self.independent = true,
-            Told::Abort { .. }
-            | Told::Bereaved
-            | Told::Counters(_)
-            | Told::HandlesLosses
-            | Told::Absent => {}
+            Notice::Initialised => self.initialised = true,
+            Notice::Finalised => self.finalised = true,
+            Notice::Connected => self.independent = false,
+            Notice::Independent => self.independent = true,
+            Notice::Abort { .. }
+            | Notice::EndsByLoss
+            | Notice::Counters(_)
+            | Notice::HandlesLosses
+            | Notice::Absent => {}
         }
     }
 
@@ -277,7 +277,7 @@ impl Rank {
         if let Some(control) = &self.control {
             let mut bytes = answer.encode();
             if bytes.len() > ANSWER {
-                // Whoever asked waits for some answer.
+                // The asker waits for some answer.
                 let reason = format!(
                     "the launcher's answer has {} bytes, and at most {ANSWER} are possible; ask for less",
                     bytes.len()
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     fn rank() -> Rank {
-        Rank::elsewhere(RankNumbers {
+        Rank::of_other_launcher(RankNumbers {
             rank: 3,
             size: 4,
             local_rank: 1,
@@ -366,11 +366,11 @@ mod tests {
     fn a_place_becomes_free_step_by_step() {
         let mut rank = rank();
         assert_eq!(rank.vacancy(), Vacancy::None);
-        rank.note(&Told::Independent);
+        rank.note(&Notice::Independent);
         assert_eq!(rank.vacancy(), Vacancy::Soon);
-        rank.note(&Told::Connected);
+        rank.note(&Notice::Connected);
         assert_eq!(rank.vacancy(), Vacancy::None);
-        rank.note(&Told::Finalised);
+        rank.note(&Notice::Finalised);
         assert_eq!(rank.vacancy(), Vacancy::Soon);
         rank.end(ExitStatus::from_raw(0));
         assert!(!rank.is_running());

@@ -51,14 +51,14 @@ fn heard(end: &OwnedFd) -> Vec<Answer> {
 fn what_a_rank_said_comes_before_its_end() {
     let (mut ranks, ends) = ranks(2, None);
     let well = ExitStatus::from_raw(0);
-    say(&ends[0], Message::Told(Told::Initialised));
-    say(&ends[0], Message::Told(Told::Finalised));
-    let told = |told| Event::Told { rank: 2, told };
+    say(&ends[0], Message::Notice(Notice::Initialised));
+    say(&ends[0], Message::Notice(Notice::Finalised));
+    let told = |told| Event::Notice { rank: 2, told };
     assert_eq!(
         ranks.record(vec![(1000, well), (77, well)]),
         [
-            told(Told::Initialised),
-            told(Told::Finalised),
+            told(Notice::Initialised),
+            told(Notice::Finalised),
             Event::Exited {
                 ended: vec![(2, well)]
             }
@@ -77,7 +77,7 @@ fn a_rank_that_never_stops_keeps_nobody_waiting() {
     let (mut ranks, ends) = ranks(1, None);
     descriptor::set_nonblocking(&ends[0], true).expect("may be set");
     let mut told = 0;
-    while Message::Told(Told::Initialised).send(&ends[0]).is_ok() {
+    while Message::Notice(Notice::Initialised).send(&ends[0]).is_ok() {
         told += 1;
     }
     assert!(told > AT_ONCE, "the socket holds {told}");
@@ -207,10 +207,10 @@ fn places_are_free_taken_and_free_again() {
     ranks.ranks.push(Rank::new(numbers, 1001, ours, lifeline()));
     assert_eq!((ranks.places().free, ranks.places().soon), (vec![2], 0));
     assert!(ranks.is_any_running(&[1]) && !ranks.is_any_running(&[2]));
-    say(&its, Message::Told(Told::Independent));
-    let told = Event::Told {
+    say(&its, Message::Notice(Notice::Independent));
+    let told = Event::Notice {
         rank: 1,
-        told: Told::Independent,
+        told: Notice::Independent,
     };
     assert_eq!(ranks.listen(1), [told]);
     assert_eq!(ranks.places().soon, 1, "it may end soon");

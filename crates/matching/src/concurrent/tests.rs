@@ -189,7 +189,7 @@ fn many_at_once_are_as_one_after_the_other() {
 }
 
 #[test]
-fn source_and_tag_make_a_key_whatever_their_signs() {
+fn source_and_tag_of_any_sign_make_a_key() {
     let keys = [(1, -1), (1, 1), (0, -1), (u32::MAX, i32::MIN)];
     let keys = keys.map(|(source, tag)| Key::new(Source(source), Tag(tag)).0);
     assert_eq!(

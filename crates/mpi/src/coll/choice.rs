@@ -39,7 +39,7 @@ const MOST_EPOCHS: usize = 64;
 /// How ranks that share memory do a blocking collective on their board. Only reductions have a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnBoard {
-    /// Whoever gets a result folds everything.
+    /// Every rank that gets a result folds everything.
     ByEach,
     /// Each folds a part.
     InParts,

@@ -123,7 +123,7 @@ impl Hosts {
     }
 }
 
-/// Who speaks for a host.
+/// The leader of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leader {
     /// Its lowest rank.

@@ -52,9 +52,9 @@ pub enum Root {
     /// group that it talks to.
     Rank(usize),
     /// `MPI_ROOT`: this process is it.
-    Here,
+    ThisRank,
     /// `MPI_PROC_NULL`: the root is another process of the local group.
-    Beside,
+    ProcNull,
 }
 
 impl Sides {
@@ -95,8 +95,8 @@ impl Sides {
     fn with_root(&self, note: CollectiveNote, root: Root) -> CollectiveNote {
         match root {
             Root::Rank(rank) => note.at_group(rank, !self.is_first),
-            Root::Here => note.at_group(self.rank, self.is_first),
-            Root::Beside => note,
+            Root::ThisRank => note.at_group(self.rank, self.is_first),
+            Root::ProcNull => note,
         }
     }
 

@@ -11,9 +11,9 @@ use crate::buffer::{region_of, shared};
 use crate::schedule::{Schedule, Span, Step};
 
 /// A small generator of numbers: the same ones in every run.
-pub(super) struct Dice(pub u64);
+pub(super) struct Random(pub u64);
 
-impl Dice {
+impl Random {
     pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -41,7 +41,7 @@ struct Channel {
 }
 
 /// Runs all schedules to their end; `Err` says what went wrong.
-pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), String> {
+pub(super) fn run(schedules: Vec<Schedule>, random: &mut Random) -> Result<(), String> {
     let mut ranks: Vec<Rank> = schedules
         .into_iter()
         .map(|schedule| {
@@ -59,10 +59,10 @@ pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), Strin
     let mut channels: BTreeMap<(usize, usize), Channel> = BTreeMap::new();
     loop {
         let mut moved = false;
-        let start = dice.below(ranks.len());
+        let start = random.below(ranks.len());
         for turn in 0..ranks.len() {
             let me = (start + turn) % ranks.len();
-            if dice.below(3) > 0 {
+            if random.below(3) > 0 {
                 moved |= advance(me, &mut ranks, &mut channels)?;
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), Strin
                 channel.signals -= 1;
                 moved = true;
             }
-            if channel.sent.is_empty() || channel.wanted.is_empty() || dice.below(2) == 0 {
+            if channel.sent.is_empty() || channel.wanted.is_empty() || random.below(2) == 0 {
                 moved |= !channel.sent.is_empty() && !channel.wanted.is_empty();
                 continue;
             }

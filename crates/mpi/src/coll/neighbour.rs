@@ -84,7 +84,7 @@ fn check(name: &str, what: &str, expected: usize, given: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::interpreter::{Dice, run};
+    use super::super::interpreter::{Random, run};
     use super::super::tests::{Arrangement, Memory, Setting, elements};
     use super::*;
     use crate::comm::topology::{Cartesian, Graph, Topology};
@@ -130,7 +130,7 @@ mod tests {
                 let receive = into[rank].even(2, own.sources.len());
                 neighbour_alltoall("MPI_Neighbor_alltoall", own, &send, &receive).unwrap()
             });
-            run(schedules.collect(), &mut Dice(99)).unwrap();
+            run(schedules.collect(), &mut Random(99)).unwrap();
             for rank in 0..size {
                 let got = into[rank].data();
                 for (place, source) in neighbours[rank].sources.iter().enumerate() {
@@ -195,7 +195,7 @@ mod tests {
             let neighbours = topology.neighbours(rank as u32);
             neighbour_allgather("MPI_Neighbor_allgather", &neighbours, &send, &receive).unwrap()
         });
-        run(schedules.collect(), &mut Dice(7)).unwrap();
+        run(schedules.collect(), &mut Random(7)).unwrap();
         for (rank, got) in all.iter().enumerate().take(4).skip(1) {
             let expected = [elements(rank - 1, 0..2), elements(rank + 1, 0..2)].concat();
             assert_eq!(got.data(), expected);

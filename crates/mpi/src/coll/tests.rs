@@ -9,7 +9,7 @@ pub(super) mod reducing;
 use std::sync::Arc;
 
 use super::choice::BULK;
-use super::interpreter::{Dice, run};
+use super::interpreter::{Random, run};
 use super::*;
 use crate::buffer::Buffer;
 use crate::datatype::{Basic, Datatype, Recipe};
@@ -234,10 +234,10 @@ impl Memory {
 const UNTOUCHED: [u8; 1] = [0xcc];
 
 fn execute(setting: &Setting, what: &str, build: impl FnMut(usize) -> Result<Schedule>) {
-    let mut dice = Dice(0x1234_5678_9abc_def1 + setting.size as u64);
+    let mut random = Random(0x1234_5678_9abc_def1 + setting.size as u64);
     let schedules = (0..setting.size).map(build).collect::<Result<Vec<_>>>();
     let schedules = schedules.unwrap_or_else(|error| panic!("{what} {setting:?}: {error}"));
-    run(schedules, &mut dice).unwrap_or_else(|error| panic!("{what} {setting:?}: {error}"));
+    run(schedules, &mut random).unwrap_or_else(|error| panic!("{what} {setting:?}: {error}"));
 }
 
 /// Sizes of blocks that differ from rank to rank.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weft_atomic::Ordering;
 use weft_fabric::{GUEST_KEY, Region};
 
-use super::abroad::ABROAD;
+use super::other_jobs::MEETING_CONTEXTS;
 use super::{Comm, FIRST_NUMBER, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
@@ -23,9 +23,9 @@ use crate::schedule::{Schedule, Span, Step};
 /// Bytes of a context in a message.
 const CONTEXT: usize = 4;
 
-/// Contexts of one job are below this: from here on they are those of [meetings](super::abroad), then keys of signals are a
+/// Contexts of one job are below this: from here on they are those of [meetings](super::other_jobs), then keys of signals are a
 /// guest's, see [`GUEST_KEY`].
-const END: u64 = ABROAD as u64;
+const END: u64 = MEETING_CONTEXTS as u64;
 
 const _: () = assert!(END < GUEST_KEY >> 32);
 
@@ -53,7 +53,7 @@ impl Process {
     /// The channel that a context names.
     pub(crate) fn channel_of(&self, context: u32) -> u32 {
         let number = context >> (leader_bits(self.peers()) + 1);
-        if number < FIRST_NUMBER || context >= ABROAD {
+        if number < FIRST_NUMBER || context >= MEETING_CONTEXTS {
             return 0;
         }
         number % self.channels
@@ -352,7 +352,7 @@ mod tests {
 
     fn sides(world: &Comm) -> (Arc<Comm>, u32) {
         let (me, other) = (world.rank() / 2, 2 - world.rank() / 2 * 2);
-        // Led by rank 1, who has contexts.
+        // Led by rank 1, which has contexts.
         let order = if me == 0 { [1, 0] } else { [3, 2] };
         let group = Arc::new(world.group().include(&order).unwrap());
         let side = world.create_group(&group, 5).unwrap();

@@ -9,7 +9,7 @@ use weft_atomic::{AtomicBool, Ordering};
 
 use crate::process::Process;
 
-/// Who is told: true when the process gets connected, false when it is independent.
+/// The listener: called with true when the process gets connected, false when it is independent.
 type Listener = Box<dyn Fn(bool) + Send + Sync>;
 
 /// Connections of a process with processes of other worlds.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use weft_fabric::Peer;
 
-use super::abroad::{ABROAD, ELSEWHERE};
 use super::create::GROUP_TAG;
+use super::other_jobs::{MEETING_CONTEXTS, OTHER_JOB};
 use super::{Comm, Line, Meeting, Remote, Shape, Terms};
 use crate::Buffer;
 use crate::buffer;
@@ -44,12 +44,12 @@ pub(super) struct Greeting {
     pub size: u32,
 }
 
-/// Whom a leader has met.
-pub(super) enum Met {
+/// The remote leader that a leader has reached.
+pub(super) enum RemoteLeader {
     /// A group of this job, as bytes.
-    Here(Greeting, Vec<u8>),
+    ThisJob(Greeting, Vec<u8>),
     /// The root of a group of another job.
-    Elsewhere {
+    OtherJob {
         /// What the two jobs need.
         terms: Terms,
         /// The way to it.
@@ -97,16 +97,18 @@ impl Comm {
         name: &'static str,
         class: ErrorClass,
         local_leader: u32,
-        met: Option<Result<Met>>,
+        met: Option<Result<RemoteLeader>>,
         accepts: bool,
     ) -> Result<Arc<Self>> {
         let mut failure = None;
         let (mut greeting, mut list, mut line) = ([0; Greeting::BYTES], Vec::new(), None);
         match met {
-            Some(Ok(Met::Here(met, peers))) => (greeting, list) = (met.to_bytes(), peers),
-            Some(Ok(Met::Elsewhere { terms, way })) => {
+            Some(Ok(RemoteLeader::ThisJob(met, peers))) => {
+                (greeting, list) = (met.to_bytes(), peers)
+            }
+            Some(Ok(RemoteLeader::OtherJob { terms, way })) => {
                 line = Some(way);
-                let (context, size) = (u32::from(terms.to_bits()), ELSEWHERE);
+                let (context, size) = (u32::from(terms.to_bits()), OTHER_JOB);
                 greeting = Greeting { context, size }.to_bytes();
             }
             Some(Err(error)) => failure = Some(error),
@@ -125,15 +127,17 @@ impl Comm {
                 ),
             ));
         }
-        if size == ELSEWHERE {
+        if size == OTHER_JOB {
             let terms = Terms::from_bits(context as u8);
-            return self.meet_abroad(name, local_leader, (accepts, terms), line);
+            return self.meet_other_job(name, local_leader, (accepts, terms), line);
         }
         list.resize(size as usize * 4, 0);
         self.spread(name, &mut list, local_leader)?;
         let meeting = self.process().meetings.of(context);
         let remote = match &meeting {
-            _ if context < ABROAD => Some(Group::of(numbers_of(&list).map(Peer).collect())),
+            _ if context < MEETING_CONTEXTS => {
+                Some(Group::of(numbers_of(&list).map(Peer).collect()))
+            }
             Some(meeting) => numbers_of(&list)
                 .map(|number| meeting.peer(number))
                 .collect::<Option<Vec<Peer>>>()
@@ -151,7 +155,7 @@ impl Comm {
         }
         if self.process().is_foreign(&remote) {
             self.process().connections().make_possible();
-            // Who was started later has a place that another may have had: the fabric is to hear of that first.
+            // A process that was started later has a place that another may have had: the fabric is to hear of that first.
             self.process().lock().look();
         }
         let remote = Remote::of(self.group(), Arc::new(remote), meeting.as_ref());
@@ -162,7 +166,7 @@ impl Comm {
     }
 
     /// The leaders' part: context, and the other group as bytes.
-    fn meet_leader(&self, bridge: Option<Bridge<'_>>) -> Result<Met> {
+    fn meet_leader(&self, bridge: Option<Bridge<'_>>) -> Result<RemoteLeader> {
         let Some(bridge) = bridge else {
             return Err(Error::new(
                 ErrorClass::Comm,
@@ -226,7 +230,7 @@ impl Comm {
         bridge.exchange(own.get_or_insert_default(), &mut list)?;
         let context = if draws { ours.context } else { theirs.context };
         let size = theirs.size;
-        Ok(Met::Here(Greeting { context, size }, list))
+        Ok(RemoteLeader::ThisJob(Greeting { context, size }, list))
     }
 
     /// `MPI_Intercomm_merge`: both groups in one, that with `high` behind the other; if both or none

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Then each root tells its group, as in `MPI_Intercomm_create`. The caller draws the serial, so that simultaneous calls
-//! of one process are told apart. [`abroad`](super::abroad) connects groups of two jobs.
+//! of one process are told apart. [`other_jobs`](super::other_jobs) connects groups of two jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use std::time::Duration;
 use weft_atomic::Ordering;
 use weft_fabric::Peer;
 
-use super::abroad::Caller;
-use super::inter::{Greeting, Met};
+use super::inter::{Greeting, RemoteLeader};
+use super::other_jobs::Caller;
 use super::{Comm, Line, PORTS};
 use crate::Buffer;
 use crate::buffer;
@@ -83,7 +83,7 @@ struct Call {
     size: u32,
     /// Names what follows.
     serial: u32,
-    /// Who calls.
+    /// The caller.
     caller: Peer,
 }
 
@@ -136,8 +136,8 @@ impl Comm {
             let mut call = [0; Call::BYTES];
             let caller = self.process().next_caller(PORTS, port.number, &mut call)?;
             match caller {
-                Caller::Here => self.accept_call(call),
-                Caller::Elsewhere(way) => self.meet_elsewhere(ACCEPT, way),
+                Caller::ThisJob => self.accept_call(call),
+                Caller::OtherJob(way) => self.greet_other_job(ACCEPT, way),
             }
         });
         self.join_group(ACCEPT, ErrorClass::Port, root, met, true)
@@ -162,14 +162,14 @@ impl Comm {
     ///
     /// # Errors
     /// `Port` if the other job does not accept, or cannot be reached by all.
-    pub fn connect_elsewhere(&self, root: u32, way: Box<dyn Line>) -> Result<Arc<Self>> {
+    pub fn connect_to_other_job(&self, root: u32, way: Box<dyn Line>) -> Result<Arc<Self>> {
         self.check_intra(CONNECT)?;
         self.target(root)?;
-        let met = self.meet_elsewhere(CONNECT, way);
+        let met = self.greet_other_job(CONNECT, way);
         self.join_group(CONNECT, ErrorClass::Port, root, Some(met), false)
     }
 
-    fn meet_elsewhere(&self, name: &str, mut way: Box<dyn Line>) -> Result<Met> {
+    fn greet_other_job(&self, name: &str, mut way: Box<dyn Line>) -> Result<RemoteLeader> {
         if self.meeting().is_some() {
             return Err(Error::new(
                 ErrorClass::Comm,
@@ -179,8 +179,8 @@ impl Comm {
                 ),
             ));
         }
-        let terms = self.process().greet_abroad(&mut *way)?;
-        Ok(Met::Elsewhere { terms, way })
+        let terms = self.process().exchange_terms(&mut *way)?;
+        Ok(RemoteLeader::OtherJob { terms, way })
     }
 
     /// `MPI_Comm_spawn`, after the root has had processes started: an intercommunicator with them. `asked` matters at
@@ -243,7 +243,7 @@ impl Comm {
     }
 
     /// The root of those who accept, when it was called.
-    fn accept_call(&self, call: [u8; Call::BYTES]) -> Result<Met> {
+    fn accept_call(&self, call: [u8; Call::BYTES]) -> Result<RemoteLeader> {
         let process = self.process();
         let Call {
             size,
@@ -270,11 +270,11 @@ impl Comm {
         drawn?;
         process.send_at(PORTS | 1, caller, serial, &mut self.list_of_group())?;
         let size = theirs.len() as u32 / 4;
-        Ok(Met::Here(Greeting { context, size }, theirs))
+        Ok(RemoteLeader::ThisJob(Greeting { context, size }, theirs))
     }
 
     /// The root of those who connect.
-    fn call(&self, port: Port) -> Result<Met> {
+    fn call(&self, port: Port) -> Result<RemoteLeader> {
         let process = self.process();
         if port.owner == process.me() {
             return Err(Error::new(
@@ -311,7 +311,7 @@ impl Comm {
         }
         let mut theirs = vec![0; greeting.size as usize * 4];
         process.receive_at(PORTS | 1, Some(port.owner), serial, &mut theirs)?;
-        Ok(Met::Here(greeting, theirs))
+        Ok(RemoteLeader::ThisJob(greeting, theirs))
     }
 }
 
@@ -343,7 +343,7 @@ impl Process {
             }
             .to_bytes();
             let none = Buffer::untyped(buffer::region_of(&mut none));
-            // Whoever is lost by now needs no answer.
+            // A caller that is lost by now needs no answer.
             let sent = engine.start_send(
                 SendMode::Standard,
                 none,

@@ -15,7 +15,7 @@ use weft_atomic::Ordering;
 use weft_fabric::{Peer, Region};
 
 use super::{Comm, Remote, Shape, UNNAMED};
-use crate::engine::{Contribution, Decided, Decision, Purpose, RequestId, Verdict};
+use crate::engine::{AgreementOutcome, Contribution, Decided, Decision, Purpose, RequestId};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
@@ -104,7 +104,7 @@ impl Decided for FlagWriter {
     fn decided(&self, decision: &Decision) -> Result<()> {
         check_purpose(decision)?;
         self.0.copy_from_slice(&decision.flag.to_ne_bytes());
-        if decision.verdict == Verdict::Unacknowledged {
+        if decision.outcome == AgreementOutcome::Unacknowledged {
             let lost: Vec<String> = decision
                 .failed
                 .iter()
@@ -123,7 +123,7 @@ impl Decided for FlagWriter {
 }
 
 fn check_purpose(decision: &Decision) -> Result<()> {
-    if decision.verdict != Verdict::Mixed {
+    if decision.outcome != AgreementOutcome::Mixed {
         return Ok(());
     }
     Err(Error::new(

@@ -28,7 +28,7 @@ use pairs::Pairs;
 /// Which sides of a copy are elements in memory; the others are packed data.
 trait Direction {
     /// How far apart on both sides two pieces are read and written that are so far apart in memory, and in packed data.
-    fn apart(memory: isize, packed: isize) -> (isize, isize);
+    fn steps(memory: isize, packed: isize) -> (isize, isize);
 }
 
 /// From elements to packed data.
@@ -36,7 +36,7 @@ struct Packing;
 
 impl Direction for Packing {
     #[inline(always)]
-    fn apart(memory: isize, packed: isize) -> (isize, isize) {
+    fn steps(memory: isize, packed: isize) -> (isize, isize) {
         (memory, packed)
     }
 }
@@ -46,7 +46,7 @@ struct Unpacking;
 
 impl Direction for Unpacking {
     #[inline(always)]
-    fn apart(memory: isize, packed: isize) -> (isize, isize) {
+    fn steps(memory: isize, packed: isize) -> (isize, isize) {
         (packed, memory)
     }
 }
@@ -56,7 +56,7 @@ struct Copying;
 
 impl Direction for Copying {
     #[inline(always)]
-    fn apart(memory: isize, _: isize) -> (isize, isize) {
+    fn steps(memory: isize, _: isize) -> (isize, isize) {
         (memory, memory)
     }
 }
@@ -86,13 +86,13 @@ impl<D: Direction> Moving<D> {
     #[inline(always)]
     fn ends(&self, at: Spot) -> Ends {
         self.start
-            .moved(D::apart(at.offset, at.position.cast_signed()))
+            .moved(D::steps(at.offset, at.position.cast_signed()))
     }
 
     /// Those of each turn of a loop.
     #[inline(always)]
     fn strides(of: Loop) -> Strides {
-        let (from, to) = D::apart(of.stride, of.step.cast_signed());
+        let (from, to) = D::steps(of.stride, of.step.cast_signed());
         Strides {
             count: of.count,
             from,
@@ -143,7 +143,7 @@ impl<D: Direction> Visit for Moving<D> {
             first: self.ends(first),
             offsets,
             bytes,
-            apart: D::apart,
+            steps: D::steps,
         };
         // SAFETY: as in `run`.
         unsafe { move_all(bytes, &list) };
@@ -153,9 +153,9 @@ impl<D: Direction> Visit for Moving<D> {
     fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
         assert!(end_of(first, pieces) <= self.length);
         let before = before(pieces).cast_signed();
-        let origin = self.ends(first).moved(D::apart(0, before.wrapping_neg()));
+        let origin = self.ends(first).moved(D::steps(0, before.wrapping_neg()));
         let ends = |piece: &Piece| {
-            let distance = D::apart(piece.offset, piece.before.cast_signed());
+            let distance = D::steps(piece.offset, piece.before.cast_signed());
             origin.moved(distance)
         };
         // SAFETY: as in `run`; pieces of a list follow each other among the packed bytes.

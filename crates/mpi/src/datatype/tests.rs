@@ -7,9 +7,9 @@ use super::*;
 use crate::buffer::{Buffer, region_of};
 
 /// A small generator of numbers: the same ones in every run.
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct Random(pub(super) u64);
 
-impl Dice {
+impl Random {
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -117,14 +117,14 @@ const BASICS: [Basic; 8] = [
     Basic::FloatInt,
 ];
 
-pub(super) fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
+pub(super) fn random(dice: &mut Random, depth: u32) -> (Arc<Datatype>, Naive) {
     if depth == 0 {
         let basic = BASICS[dice.below(BASICS.len() as u64) as usize];
         return (Arc::clone(basic.datatype()), Naive::of(basic));
     }
     let (of, naive) = random(dice, depth - 1);
     let (count, block) = (dice.between(0, 4), dice.between(0, 3));
-    let list = |dice: &mut Dice, low, high| -> Box<[i64]> {
+    let list = |dice: &mut Random, low, high| -> Box<[i64]> {
         (0..count).map(|_| dice.between(low, high)).collect()
     };
     let unit = naive.extent();
@@ -242,7 +242,7 @@ pub(super) fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
 
 #[test]
 fn any_datatype_is_its_type_map() {
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Random(0x9e37_79b9_7f4a_7c15);
     let rounds = if cfg!(miri) { 12 } else { 4000 };
     for round in 0..rounds {
         let depth = dice.below(5) as u32;
@@ -270,7 +270,13 @@ fn any_datatype_is_its_type_map() {
 }
 
 /// Packs and unpacks in portions of random size.
-fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut Dice, what: &str) {
+fn check_copies(
+    datatype: &Arc<Datatype>,
+    naive: &Naive,
+    count: i64,
+    dice: &mut Random,
+    what: &str,
+) {
     let bytes = naive.bytes(count);
     let first = bytes.iter().min().copied().unwrap_or(0);
     let covered = bytes.iter().max().map_or(0, |last| last + 1 - first) as usize;
@@ -340,7 +346,7 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
 /// Pieces of every size that has a loop of its own, and some beyond, in every shape.
 #[test]
 fn pieces_of_every_size_are_copied_in_every_shape() {
-    let mut dice = Dice(0x1234_5678_9abc_def1);
+    let mut dice = Random(0x1234_5678_9abc_def1);
     let sizes: Vec<i64> = match cfg!(miri) {
         true => vec![3, 17],
         false => (1..=140).chain([255, 256, 257, 5000]).collect(),
@@ -779,7 +785,7 @@ fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
     thread.expect("a thread").join().expect("it does not panic");
 }
 
-/// Who duplicates, frees the original and goes on keeps one datatype, however often.
+/// A program that duplicates, frees the original and repeats that keeps one datatype, however often it does so.
 #[test]
 fn a_chain_of_duplicates_keeps_the_first_only() {
     on_a_small_stack(|| {

@@ -19,7 +19,7 @@ impl Sink for Core {
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         // Most messages are eager, and many are looked for right now, or waited for by the oldest receive.
         let has_met = if self.matching.posted_len() == 0 {
-            self.meets_looking(from, head, data)
+            self.matches_polling_receive(from, head, data)
         } else {
             self.meets_posted(from, head, data)
         };
@@ -131,7 +131,7 @@ impl Core {
         // The receive of a call that looks right now is younger than those that are posted.
         if let Some(request) = self.matching.meet(key) {
             self.arrive_posted(request, from, &envelope, data);
-        } else if !self.fill_looking(from, &envelope, data) {
+        } else if !self.fill_polling_receive(from, &envelope, data) {
             self.arrive_unexpected(key, from, &envelope, data);
         }
     }

@@ -14,7 +14,7 @@
 //!
 //! # Order
 //! The receive of a call that polls is younger than all posted receives, and no message that arrived before matches it:
-//! an arrival is offered to the posted receives first, then to the [`Looking`](super::looking::Looking) one. That is
+//! an arrival is offered to the posted receives first, then to the [`PollingReceive`](super::polling_receive::PollingReceive) one. That is
 //! withdrawn before the engine is released, so no receive is posted meanwhile. A message that it matches and cannot take
 //! ends the polling: no later one may overtake that.
 
@@ -25,7 +25,7 @@ use weft_matching::{Context, Found, Source, Tag};
 use weft_sys::span::SHORT;
 
 use super::envelope::{Envelope, MessageKind};
-use super::looking::{Met, Received, Wanted, takes};
+use super::polling_receive::{Met, Received, Wanted, takes};
 use super::protocol::Protocol;
 use super::request_id::RequestId;
 use super::start::pattern;
@@ -93,7 +93,7 @@ impl Core {
         let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };
-        // What is marked is told with the status of a longer way, and who listens is told of each step.
+        // A mark is told with the status of the full path, and a listener is told of each step.
         if Envelope::is_marked(head) || self.events.are_wanted() {
             return false;
         }
@@ -122,15 +122,20 @@ impl Core {
     /// The usual message, in few instructions: eager, short, and looked for, while nothing is posted. False for others,
     /// without effect.
     #[inline(always)]
-    pub(super) fn meets_looking(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+    pub(super) fn matches_polling_receive(
+        &mut self,
+        from: Peer,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> bool {
         let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };
-        // What is marked is told with the status of a longer way.
+        // A mark is told with the status of the full path.
         if data.len() > SHORT || Envelope::is_marked(head) {
             return false;
         }
-        let Some(wanted) = self.looking.of(from, context, tag) else {
+        let Some(wanted) = self.polling_receive.of(from, context, tag) else {
             return false;
         };
         // Of others that fit, the longer way knows.
@@ -144,21 +149,21 @@ impl Core {
 
     /// A message that met no posted receive, for the one that looks. False if it is for another, or cannot be taken: it is
     /// to be kept.
-    pub(super) fn fill_looking(
+    pub(super) fn fill_polling_receive(
         &mut self,
         from: Peer,
         envelope: &Envelope,
         data: SharedBytes<'_>,
     ) -> bool {
         let tag = envelope.tag;
-        let Some(wanted) = self.looking.of(from, envelope.context, tag) else {
+        let Some(wanted) = self.polling_receive.of(from, envelope.context, tag) else {
             return false;
         };
         if envelope.kind != MessageKind::Eager
             || envelope.token != Token(0)
             || !wanted.takes(data.len(), envelope.signature)
         {
-            return self.close_looking();
+            return self.close_polling_receive();
         }
         let bytes = data.copy_to_region(&wanted.into);
         self.note_met(Met { from, tag, bytes });
@@ -170,7 +175,7 @@ impl Core {
     /// The receive that looks has a message.
     #[inline(always)]
     fn note_met(&mut self, met: Met) {
-        self.looking.fill(met);
+        self.polling_receive.fill(met);
         self.note_received(met.bytes);
     }
 
@@ -216,15 +221,15 @@ impl Core {
     }
 
     #[cold]
-    fn close_looking(&mut self) -> bool {
-        self.looking.close();
+    fn close_polling_receive(&mut self) -> bool {
+        self.polling_receive.close();
         false
     }
 }
 
 /// Whether who has looked for its message so often is to wait for it as any other: [`waiting::may_look_on`].
 #[cold]
-fn may_not_look_on(looks: u32, bell: &Arc<dyn Bell>) -> bool {
+fn must_stop_polling(looks: u32, bell: &Arc<dyn Bell>) -> bool {
     looks > waiting::LOOKS_FOR_ONE || looks == waiting::FREE + 1 && !waiting::may_look_on(&**bell)
 }
 
@@ -264,7 +269,7 @@ impl Engine {
         written
     }
 
-    /// A message was written to the lane of a peer, who is to find it.
+    /// A message was written to the lane of a peer, which is to find it.
     pub(crate) fn announce_written(&mut self, to: Peer) {
         self.fabric.announce(to);
     }
@@ -279,7 +284,7 @@ impl Engine {
         tag: i32,
     ) -> bool {
         let size = region.len();
-        // What is marked goes a longer way.
+        // A marked message takes the full path.
         if self.marking.is_due() {
             return false;
         }
@@ -317,7 +322,7 @@ impl Engine {
         (from, tag): (Peer, i32),
         bell: &Arc<dyn Bell>,
     ) -> Next {
-        // Messages that wait come before those that come, posted receives before this one; who listens is told of each step.
+        // Messages that wait come before those that come, posted receives before this one; a listener is told of each step.
         debug_assert!(!self.has_unexpected());
         if self.core.matching.posted_len() != 0 || self.core.events.are_wanted() || self.driven {
             return Next::Other;
@@ -330,7 +335,7 @@ impl Engine {
         let head = Envelope::eager(context, tag, size as u64)
             .of(signature)
             .to_head();
-        // Whoever makes a request is not there when the message comes.
+        // A call that makes a request does not wait for the message.
         let mut looks = 1;
         loop {
             match self.fabric.take_next(from, &head, &into) {
@@ -342,7 +347,7 @@ impl Engine {
                 Next::Other => return Next::Other,
             }
             looks += 1;
-            if looks > waiting::FREE && may_not_look_on(looks, bell) {
+            if looks > waiting::FREE && must_stop_polling(looks, bell) {
                 return Next::Nothing;
             }
         }
@@ -357,7 +362,7 @@ impl Engine {
         from: Option<Peer>,
         tag: Option<i32>,
     ) -> Option<Met> {
-        // Who listens is told of each step, and who receives from a revoked communicator that it is.
+        // A listener is told of each step, and a receiver from a revoked communicator that it is revoked.
         if self.core.events.are_wanted() {
             return None;
         }
@@ -375,14 +380,14 @@ impl Engine {
         if self.driven {
             return None;
         }
-        self.core.looking.open(wanted);
+        self.core.polling_receive.open(wanted);
         // One by one: what comes behind the message is left to its own receive.
         for _ in 0..BUDGET {
-            if self.fabric.poll(&mut self.core, 1) == 0 || !self.core.looking.is_open() {
+            if self.fabric.poll(&mut self.core, 1) == 0 || !self.core.polling_receive.is_open() {
                 break;
             }
         }
-        let met = self.core.looking.close();
+        let met = self.core.polling_receive.close();
         if self.has_deferred() {
             self.run_deferred();
         }
@@ -538,7 +543,7 @@ impl Engine {
             self.asking.found();
             return Asked::Found(());
         }
-        if self.asking.in_vain(bell) {
+        if self.asking.found_nothing(bell) {
             return Asked::GiveWay;
         }
         Asked::Nothing

@@ -65,7 +65,7 @@ const WORK: u8 = 1;
 /// Of [`Callbacks::due`]: somebody who sleeps elsewhere is to hear when the engine is let go of.
 const AWAITED: u8 = 2;
 
-/// What waits for the engine to be let go of.
+/// Work that waits until the engine is released.
 #[derive(Default)]
 pub(super) struct Callbacks {
     /// A set, so that whoever lets go asks once.
@@ -78,7 +78,7 @@ pub(super) struct Callbacks {
     most_events: usize,
     /// Kinds of the events that were too many, and how many.
     dropped_events: (u32, u64),
-    /// Who is told that.
+    /// The listener that is told that.
     unheard: Option<Arc<dyn Listener>>,
 }
 
@@ -139,7 +139,7 @@ impl Callbacks {
         self.most_events = most;
     }
 
-    /// What is there to be done; nothing is left.
+    /// Takes all work that is due.
     pub(super) fn take(&mut self) -> Self {
         let (most_events, due) = (self.most_events, self.due & !WORK);
         std::mem::replace(

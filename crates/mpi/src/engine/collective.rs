@@ -135,7 +135,7 @@ impl Engine {
         run.expect("only finish_schedule removes a run")
             .end_steps(position, by_program);
         if let Some(error) = failure {
-            // What it has begun and nobody may ever answer.
+            // Operations that it has begun and that nobody may ever answer.
             self.end_transfers_of(id, &error);
         }
         !by_program

@@ -43,7 +43,7 @@ use crate::error::{Error, ErrorClass};
 const MOST: usize = 1024;
 
 /// How much later than another member a rank may hear of a loss.
-const HEARSAY: Duration = Duration::from_millis(50);
+const LOSS_DELAY: Duration = Duration::from_millis(50);
 
 /// Bytes of the sentence that the others are told, at most.
 const SENTENCE: usize = 600;
@@ -63,7 +63,7 @@ pub(super) fn is_mismatch(error: &Error) -> bool {
     CLASSES.contains(&error.class())
 }
 
-/// What has got what it does not expect.
+/// The operation that got an unexpected message.
 enum Mismatched {
     Board(BoardId),
     Run(RunId),
@@ -306,7 +306,7 @@ impl Engine {
             return places;
         };
         let since = *self.core.mismatches.suspected.get_or_insert(now);
-        let left = (since + HEARSAY).saturating_sub(now);
+        let left = (since + LOSS_DELAY).saturating_sub(now);
         if left > Duration::ZERO {
             return Some(places.map_or(left, |limit| limit.min(left)));
         }
@@ -392,7 +392,7 @@ impl Engine {
         })
     }
 
-    /// Whoever does on a board what this rank does by messages is to wake it.
+    /// A member that does on a board what this rank does by messages is to wake it.
     pub(super) fn stand_aside_of_boards(&mut self) {
         for run in self.core.runs.that(|run| !run.has_failed()) {
             if let Some(run) = self.core.runs.get(run).filter(|run| !run.continues()) {

@@ -143,7 +143,7 @@ impl Engine {
         let Some(moved) = self.core.guest.settle(&mut *self.fabric) else {
             return false;
         };
-        // Whoever waits for it is parked as those who wait for anything.
+        // A thread that waits for it is parked like any other waiter.
         self.core.wake_for_arrival();
         moved
     }

@@ -32,7 +32,7 @@ pub(crate) enum MessageKind {
     Fin,
     /// Ready to send: the data have gaps, and come in pieces when they are asked for.
     RtsPieces,
-    /// Clear to send: to the sender of `Rts` or `RtsPieces`, who is to send the data in pieces. `size` names the receive.
+    /// Clear to send: to the sender of `Rts` or `RtsPieces`, which is to send the data in pieces. `size` names the receive.
     Cts,
     /// A part of the data, to the receive `request`. `size` is the number of bytes before it.
     Piece,
@@ -107,7 +107,7 @@ pub(crate) struct Envelope {
     /// Which communicator, and whether it is point-to-point or collective.
     pub context: u32,
     pub tag: i32,
-    /// Whom an answer concerns; [`RequestId::NONE`] if none is due.
+    /// The request that an answer concerns; [`RequestId::NONE`] if none is due.
     pub request: RequestId,
     /// Bytes of the whole message.
     pub size: u64,

@@ -77,7 +77,7 @@ pub trait Listener: Send + Sync {
 /// A bit of no kind: receives are not to be done at once, though nobody listens.
 const WATCHED: u32 = 1 << 31;
 
-/// Who listens to what.
+/// Listeners and their kinds of events.
 #[derive(Default)]
 pub(super) struct Events {
     kinds: u32,
@@ -91,7 +91,7 @@ impl Events {
         self.listener = Some(listener);
     }
 
-    /// Who listens, and to which kinds.
+    /// The listener, and its kinds.
     pub(super) fn listened(&self) -> (u32, Option<Arc<dyn Listener>>) {
         (self.kinds & !WATCHED, self.listener.clone())
     }

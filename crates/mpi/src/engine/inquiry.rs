@@ -49,7 +49,7 @@ use other_threads::OtherThreads;
 pub(super) use answers::Answers;
 pub(crate) use other_threads::ThreadsOfRank;
 
-/// Who hears what this rank waits for.
+/// The listener to the waits of this rank.
 pub(crate) type WaitsListener = Arc<dyn Fn(RankWaits) + Send + Sync>;
 
 /// What an engine is told of inquiries.
@@ -489,7 +489,7 @@ impl Guard<'_> {
 
     /// All that wait in this engine have looked. Tells what the rank waits for if all that wait in others have, too.
     ///
-    /// An engine in which nobody waits is asked now: who comes to wait there later counts among the threads that do not.
+    /// An engine in which no thread waits is asked now: a thread that comes to wait there later counts among the threads that do not.
     pub(super) fn tell_waits_of_all(&mut self) {
         let number = self.core.inquiry.number;
         let (Some(engines), Some(listener), Some(waits)) = (

@@ -153,7 +153,7 @@ impl Engine {
         self.core.lost.forget(peer);
         self.outbox.drop_peer(peer);
         self.withheld.forget_peer(peer);
-        self.hear_foretold(peer);
+        self.hear_of_unknown_lost(peer);
     }
 
     /// Ends all requests under way that `which` names.

@@ -26,7 +26,7 @@ pub(super) struct LostPeers {
     acknowledged: Vec<(u32, Vec<Peer>)>,
     /// Processes that are not known here yet and that others have found lost: whose number they have, their incarnation, and who
     /// has told of it.
-    foretold: Vec<(Peer, u32, Peer)>,
+    unknown_lost: Vec<(Peer, u32, Peer)>,
     /// The error of whatever is begun, once this rank has ended.
     over: Option<Error>,
     /// Nobody is lost, nothing is revoked, and this rank has not ended.
@@ -58,7 +58,7 @@ impl LostPeers {
             first,
             revoked: Vec::new(),
             acknowledged: Vec::new(),
-            foretold: Vec::new(),
+            unknown_lost: Vec::new(),
             over: None,
             quiet: true,
         }
@@ -96,18 +96,18 @@ impl LostPeers {
     }
 
     /// A process is lost, as `from` has told, that is not known here yet.
-    pub(super) fn foretell(&mut self, peer: Peer, incarnation: u32, from: Peer) {
+    pub(super) fn note_unknown_lost(&mut self, peer: Peer, incarnation: u32, from: Peer) {
         // The last one of a number counts: of those before none will be known here alone.
-        self.foretold.retain(|(other, ..)| *other != peer);
-        self.foretold.push((peer, incarnation, from));
+        self.unknown_lost.retain(|(other, ..)| *other != peer);
+        self.unknown_lost.push((peer, incarnation, from));
     }
 
-    /// Who has told that this process is lost, which has the number of a peer now.
-    pub(super) fn take_foretold(&mut self, peer: Peer, incarnation: u32) -> Option<Peer> {
-        let mut all = self.foretold.iter();
+    /// The peer that has reported the loss of this process, which has the number of a peer now.
+    pub(super) fn take_unknown_lost(&mut self, peer: Peer, incarnation: u32) -> Option<Peer> {
+        let mut all = self.unknown_lost.iter();
         let &(_, lost, from) = all.find(|(other, ..)| *other == peer)?;
         if lost <= incarnation {
-            self.foretold.retain(|(other, ..)| *other != peer);
+            self.unknown_lost.retain(|(other, ..)| *other != peer);
         }
         (lost == incarnation).then_some(from)
     }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_anybody_is_told_of_members_alone() {
+    fn a_receive_from_any_source_is_told_of_members_alone() {
         let mut lost = LostPeers::new(FirstPeers(5));
         let group = Group::of(vec![Peer(0), Peer(2), Peer(4)]);
         assert!(lost.is_quiet() && lost.error_of(Peer(1)).is_none());

@@ -50,7 +50,7 @@ const AGREEMENTS: usize = 16;
 pub(super) struct Places {
     known: Vec<(u32, Peer, String)>,
     /// The last agreements of this rank, the latest at the end.
-    agreements: VecDeque<(CollectiveContext, Place)>,
+    agreements: VecDeque<(CollectiveContext, CallPlace)>,
     /// Contexts whose places have been waited for.
     asked: Vec<u32>,
     /// How long somebody waits for them.
@@ -70,7 +70,7 @@ impl Places {
     /// Members agree on something, and this rank begins to.
     #[inline(never)]
     fn note_agreement(&mut self, context: CollectiveContext) {
-        let Some(here) = Place::here() else {
+        let Some(here) = CallPlace::here() else {
             return;
         };
         if self.agreements.len() == AGREEMENTS {
@@ -80,7 +80,7 @@ impl Places {
     }
 
     /// The agreement of this context with this number, if this rank has made one.
-    fn agreement(&self, which: Option<(u32, u32)>) -> Option<&(CollectiveContext, Place)> {
+    fn agreement(&self, which: Option<(u32, u32)>) -> Option<&(CollectiveContext, CallPlace)> {
         let (context, number) = which?;
         let same = |of: &CollectiveContext| (of.context(), of.sequence()) == (context, number);
         self.agreements.iter().rev().find(|(of, _)| same(of))
@@ -111,12 +111,12 @@ impl Places {
 
 /// A place in the program, and the call that is made there, not named yet.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct CallPlace {
     site: CallSite,
     entry: Option<EntryPoint>,
 }
 
-impl Place {
+impl CallPlace {
     /// Where this thread is. `None` where the library is part of the program, and on fibers: reading debug
     /// information takes more stack than they may have.
     fn here() -> Option<Self> {
@@ -178,7 +178,7 @@ impl Engine {
         if !is_about_me || places.of(context, me).is_some() {
             return;
         }
-        let Some(here) = Place::here() else {
+        let Some(here) = CallPlace::here() else {
             return;
         };
         let members = self.members_of(&of.clone());
@@ -186,7 +186,7 @@ impl Engine {
     }
 
     /// Tells the members of a context where this rank is, and where it was when the collectives did not fit.
-    fn tell_place(&mut self, context: u32, members: &[Peer], here: Place) {
+    fn tell_place(&mut self, context: u32, members: &[Peer], here: CallPlace) {
         let (mismatches, places) = (&self.core.mismatches, &self.core.mismatches.places);
         let number = mismatches.number(context).map(|number| (context, number));
         let agreement = places.agreement(number).map(|(_, place)| *place);
@@ -216,7 +216,7 @@ impl Guard<'_> {
         if between.is_empty() || !is_mismatch(&error) {
             return error;
         }
-        let Some(here) = Place::here() else {
+        let Some(here) = CallPlace::here() else {
             return error;
         };
         let me = self.fabric.me();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_fabric::Peer;
 use weft_fiber::Waiter;
 
-use super::partitioned::{ChannelId, Part};
+use super::partitioned::{ChannelId, PartitionedPart};
 use super::protocol::SendMode;
 use super::request_id::RequestId;
 use super::schedule::{CollectiveContext, RunId, Schedule};
@@ -24,10 +24,10 @@ pub(super) struct OnComplete {
     /// a pair.
     pub follower: Option<RequestId>,
     /// What it carries of a partitioned message.
-    pub part: Option<Part>,
+    pub part: Option<PartitionedPart>,
     /// How many requests must end before this one does, which they carry out together; 0 for one.
     pub pending_parts: u8,
-    /// Who waits for it.
+    /// The waiter for it.
     pub waiter: Option<Waiter>,
     /// What a persistent request does each time that it is started.
     pub persistent: Option<Box<PersistentOperation>>,

@@ -213,7 +213,7 @@ mod tests {
     use std::sync::{Arc, mpsc};
     use weft_atomic::{AtomicBool, Ordering};
 
-    /// Whoever waits longest among the threads.
+    /// The longest waiter among the threads.
     fn first(parked: &Parked) -> u32 {
         parked.queues.first().map_or(NONE, |queue| queue.first)
     }

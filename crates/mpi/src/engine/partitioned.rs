@@ -54,7 +54,7 @@ pub(crate) struct ChannelId(u32);
 
 /// What a request carries of a partitioned message.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum PartitionedPart {
     /// The announcement, to the receiver.
     Announcement(ChannelId),
     /// Pieces that leave.
@@ -214,7 +214,7 @@ impl Engine {
         };
         receiving.set_request(request);
         let work = Work::receive(Buffer::untyped(receiving.announcement()));
-        let part = Part::Announcement(id);
+        let part = PartitionedPart::Announcement(id);
         self.post_part(work, part, (from, collective), ANNOUNCEMENT | tag);
         Ok(request)
     }
@@ -225,9 +225,15 @@ impl Engine {
     }
 
     /// Posts the receive of a part.
-    fn post_part(&mut self, work: Work, part: Part, (from, context): (Peer, u32), tag: i32) {
+    fn post_part(
+        &mut self,
+        work: Work,
+        part: PartitionedPart,
+        (from, context): (Peer, u32),
+        tag: i32,
+    ) {
         let request = self.core.requests.insert(context, None, work);
-        if let Part::Received(id, piece) = part
+        if let PartitionedPart::Received(id, piece) = part
             && let Some(receiving) = self.core.channels.receiving(id)
         {
             let into = Buffer::untyped(receiving.post(piece, request));
@@ -281,7 +287,7 @@ impl Engine {
                 continue;
             }
             let tag = PIECE | (first_tag.wrapping_add(piece) & 0x3fff_ffff).cast_signed();
-            let part = Part::Received(id, piece);
+            let part = PartitionedPart::Received(id, piece);
             self.post_part(Work::Nothing, part, source, tag);
         }
     }
@@ -312,7 +318,7 @@ impl Engine {
             self.core.counters.pieces_sent.add(1);
             match self.start_send(SendMode::Standard, buffer, context, to, tag) {
                 Ok(None) => self.core.end_sent(id, pieces, None),
-                Ok(Some(begun)) => self.carry(begun, Part::Sent(id, pieces)),
+                Ok(Some(begun)) => self.carry(begun, PartitionedPart::Sent(id, pieces)),
                 // Said when the request ends.
                 Err(error) => self.core.end_sent(id, pieces, Some(error)),
             }
@@ -321,7 +327,7 @@ impl Engine {
     }
 
     /// Lets the end of a send count for a partitioned message.
-    fn carry(&mut self, begun: RequestId, part: Part) {
+    fn carry(&mut self, begun: RequestId, part: PartitionedPart) {
         let Some(slot) = self.core.requests.get_mut(begun) else {
             return;
         };
@@ -357,16 +363,16 @@ impl Engine {
 
 impl Core {
     /// A request that carries a part of a partitioned message has ended.
-    pub(super) fn end_part_of_message(&mut self, request: RequestId, part: Part) {
+    pub(super) fn end_part_of_message(&mut self, request: RequestId, part: PartitionedPart) {
         let Some(slot) = self.requests.get_mut(request) else {
             return;
         };
         let outcome = slot.take_outcome();
         self.requests.release(request);
         match part {
-            Part::Announcement(id) => self.end_announcement(id, outcome),
-            Part::Sent(id, pieces) => self.end_sent(id, pieces, outcome.error),
-            Part::Received(id, piece) => {
+            PartitionedPart::Announcement(id) => self.end_announcement(id, outcome),
+            PartitionedPart::Sent(id, pieces) => self.end_sent(id, pieces, outcome.error),
+            PartitionedPart::Received(id, piece) => {
                 let Some(receiving) = self.channels.receiving(id) else {
                     return;
                 };

@@ -111,7 +111,7 @@ impl Guard<'_> {
             return;
         }
         let bell = &**self.shared().bell();
-        if self.asking.in_vain(bell) {
+        if self.asking.found_nothing(bell) {
             if self.neighbours.any {
                 self.help_others();
             }
@@ -422,7 +422,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Whoever does not drive has what it came for; it may be the one that was called.
+    /// A thread that does not drive has its result; it may be the one that was called.
     fn hand_over_unless_driven(&mut self) {
         if !self.driven {
             self.hand_over_progress();
@@ -505,7 +505,7 @@ mod tests {
     use crate::{Buffer, Process, buffer};
 
     #[test]
-    fn who_waits_awake_looks_unless_the_driver_sleeps() {
+    fn an_awake_waiter_looks_unless_the_driver_sleeps() {
         let ranks: Vec<_> = Local::group(2)
             .into_iter()
             .map(|endpoint| Process::new(Box::new(endpoint)))

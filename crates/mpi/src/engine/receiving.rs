@@ -8,7 +8,7 @@ use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
 use super::envelope::{Envelope, MessageKind};
-use super::misfit::{does_not_fit, truncated};
+use super::receive_errors::{does_not_fit, truncated};
 use super::status::Outcome;
 use crate::buffer::{self, Buffer};
 use crate::datatype::SignatureCode;

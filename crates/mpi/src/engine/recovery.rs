@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::group::Group;
 
 pub(super) use agreement::Agreements;
-pub(crate) use decision::{Contribution, Decided, Decision, Purpose, Verdict};
+pub(crate) use decision::{AgreementOutcome, Contribution, Decided, Decision, Purpose};
 pub(super) use message::RecoveryMessage;
 use message::{Body, RecoveryHead, ranges_of};
 
@@ -206,7 +206,7 @@ impl Engine {
         self.tells_losses = true;
     }
 
-    /// Tells a loss to the ranks of other hosts: who has no connection to the lost one does not hear of it otherwise, and
+    /// Tells a loss to the ranks of other hosts: a rank that has no connection to the lost one does not hear of it otherwise, and
     /// may wait for it. Of those that have its number one after the other the message says which one: it may come when the next
     /// one has that.
     pub(super) fn tell_loss(&mut self, lost: Peer) {
@@ -238,7 +238,7 @@ impl Engine {
             let known = self.fabric.incarnation(peer);
             if incarnation > known {
                 // It came after the one that is known here.
-                self.core.lost.foretell(peer, incarnation, from);
+                self.core.lost.note_unknown_lost(peer, incarnation, from);
             } else if incarnation == known {
                 self.lose(peer, &found_by(from));
             }
@@ -246,9 +246,9 @@ impl Engine {
     }
 
     /// Another process has the number of a peer: it may have been found lost by others before this rank knew of it.
-    pub(super) fn hear_foretold(&mut self, peer: Peer) {
+    pub(super) fn hear_of_unknown_lost(&mut self, peer: Peer) {
         let now = self.fabric.incarnation(peer);
-        if let Some(from) = self.core.lost.take_foretold(peer, now) {
+        if let Some(from) = self.core.lost.take_unknown_lost(peer, now) {
             self.lose(peer, &found_by(from));
         }
     }

@@ -14,8 +14,8 @@ use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
 use super::envelope::Envelope;
-use super::looking::Received;
 use super::on_complete::{OnComplete, PersistentOperation};
+use super::polling_receive::Received;
 use super::receiving::{PieceTaken, Receiving, Transfer};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};
 use super::status::{Outcome, Status};
@@ -98,7 +98,7 @@ pub(super) struct Request {
     on_complete: OnComplete,
 }
 
-/// The slot: who has it.
+/// The slot: its present request.
 impl Request {
     pub(super) fn vacant(next_free: u32, generation: u32) -> Self {
         Self {

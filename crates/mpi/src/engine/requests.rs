@@ -3,7 +3,7 @@
 use std::mem::replace;
 use std::sync::Arc;
 
-use super::looking::Received;
+use super::polling_receive::Received;
 use super::request::{Phase, Request, Work};
 use super::request_id::RequestId;
 use super::status::Status;

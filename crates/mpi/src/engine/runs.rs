@@ -54,7 +54,7 @@ impl Run {
         self.request
     }
 
-    /// Who takes part, and by what its messages are known.
+    /// The members, and what its messages are known by.
     pub(super) fn context(&self) -> &CollectiveContext {
         &self.context
     }
@@ -74,7 +74,7 @@ impl Run {
         self.schedule.name
     }
 
-    /// Whom it will still receive from, once for each message.
+    /// The senders that it will still receive from, once for each message.
     pub(super) fn expected(&self) -> impl Iterator<Item = Peer> {
         let rest = self.schedule.steps.get(self.position..).unwrap_or(&[]);
         rest.iter().filter_map(|step| match step {

@@ -115,7 +115,7 @@ pub enum Step {
     },
     /// Tells somebody of this process what the ranks have agreed on.
     Tell {
-        /// Who is told, and kept as long as the schedule.
+        /// The recipient, kept as long as the schedule.
         recipient: Arc<dyn Recipient>,
         /// What.
         from: Span,
@@ -124,7 +124,7 @@ pub enum Step {
     Fence,
 }
 
-/// Whom a collective tells what its ranks have agreed on: the communicator that is being made, of its context.
+/// The recipient of what the ranks of a collective have agreed on: the communicator that is being made, of its context.
 pub trait Recipient: Debug + Send + Sync {
     /// The bytes are here. Called while the process is in use: to call the process from it panics.
     ///
@@ -200,7 +200,7 @@ impl CollectiveContext {
         (self.context, Some(self.sequence))
     }
 
-    /// Who takes part; `None` stands for the peers that the job starts with.
+    /// The members; `None` stands for the peers that the job starts with.
     pub(super) fn group(&self) -> Option<&Group> {
         self.group.as_deref()
     }

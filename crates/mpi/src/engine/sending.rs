@@ -35,7 +35,7 @@ enum SendState {
 /// A send under way: keeps what the fabric may still read.
 #[derive(Debug)]
 pub(super) struct Sending {
-    /// Who may answer.
+    /// The peer that may answer.
     to: Peer,
     protocol: Protocol,
     state: SendState,

@@ -320,7 +320,7 @@ impl<'a> Guard<'a> {
         self.engine = self.engine.take().map(|engine| engine.hand_over(futex));
     }
 
-    /// Lets go of it where nothing of the caller is half done: whoever waits for its turn may have it now.
+    /// Lets go of it where nothing of the caller is half done: the next waiter may have it now.
     #[inline]
     pub(crate) fn end_turn(mut self) {
         if let Some(engine) = self

@@ -7,7 +7,7 @@ use weft_fiber::Waiter;
 
 use super::callbacks::Callbacks;
 
-/// Those who wait for anything that arrives.
+/// Waiters for anything that arrives.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     for_arrivals: Vec<Waiter>,

@@ -13,7 +13,7 @@ pub(super) const fn is_word(size: usize) -> bool {
     matches!(size, 1 | 2 | 4 | 8)
 }
 
-/// Who else may change the elements meanwhile.
+/// Others that may change the elements meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Others {
     /// Anybody: each element is changed at once.
@@ -121,10 +121,10 @@ impl WordOperation {
             return None;
         }
         let (place, operand) = match self.size {
-            8 => (Place::Eight(region.atomic_u64(at)?), value_8(operand)?),
-            4 => (Place::Four(region.atomic_u32(at)?), value_4(operand)?),
-            2 => (Place::Two(region.atomic_u16(at)?), value_2(operand)?),
-            _ => (Place::One(region.atomic_u8(at)?), value_1(operand)?),
+            8 => (WordRef::Eight(region.atomic_u64(at)?), value_8(operand)?),
+            4 => (WordRef::Four(region.atomic_u32(at)?), value_4(operand)?),
+            2 => (WordRef::Two(region.atomic_u16(at)?), value_2(operand)?),
+            _ => (WordRef::One(region.atomic_u8(at)?), value_1(operand)?),
         };
         Some(Word {
             instruction: self.instruction,
@@ -137,7 +137,7 @@ impl WordOperation {
 
 /// Where a word is.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum WordRef<'a> {
     One(&'a AtomicU8),
     Two(&'a AtomicU16),
     Four(&'a AtomicU32),
@@ -147,7 +147,7 @@ enum Place<'a> {
 /// A word that is there, and what is to be done to it: nothing can go wrong any more.
 pub(super) struct Word<'a> {
     instruction: Instruction,
-    place: Place<'a>,
+    place: WordRef<'a>,
     operand: u64,
     /// As long as the word at least.
     fetched: Option<&'a Region>,
@@ -165,8 +165,8 @@ impl Word<'_> {
     #[inline(always)]
     pub(super) fn combine_alone(self) {
         let old = match self.place {
-            Place::Eight(word) => set_8(self.instruction, word, self.operand),
-            Place::Four(word) => set_4(self.instruction, word, self.operand),
+            WordRef::Eight(word) => set_8(self.instruction, word, self.operand),
+            WordRef::Four(word) => set_4(self.instruction, word, self.operand),
             place => set_short(place, self.instruction, self.operand),
         };
         self.fetch(old);
@@ -181,36 +181,36 @@ impl Word<'_> {
     }
 }
 
-impl Place<'_> {
+impl WordRef<'_> {
     /// Writes a value of such a word to where it is fetched to, which is long enough.
     #[inline(always)]
     fn write(&self, fetched: &Region, value: u64) {
         let _ = match self {
-            Place::Eight(_) => fetched.write(value.to_ne_bytes()),
-            Place::Four(_) => fetched.write((value as u32).to_ne_bytes()),
-            Place::Two(_) => fetched.write((value as u16).to_ne_bytes()),
-            Place::One(_) => fetched.write((value as u8).to_ne_bytes()),
+            WordRef::Eight(_) => fetched.write(value.to_ne_bytes()),
+            WordRef::Four(_) => fetched.write((value as u32).to_ne_bytes()),
+            WordRef::Two(_) => fetched.write((value as u16).to_ne_bytes()),
+            WordRef::One(_) => fetched.write((value as u8).to_ne_bytes()),
         };
     }
 }
 
 /// Changes a word at once; what it was.
 #[inline]
-fn change(place: Place<'_>, instruction: Instruction, operand: u64) -> u64 {
+fn change(place: WordRef<'_>, instruction: Instruction, operand: u64) -> u64 {
     match place {
-        Place::Eight(word) => change_8(instruction, word, operand),
-        Place::Four(word) => change_4(instruction, word, operand),
-        Place::Two(word) => change_2(instruction, word, operand),
-        Place::One(word) => change_1(instruction, word, operand),
+        WordRef::Eight(word) => change_8(instruction, word, operand),
+        WordRef::Four(word) => change_4(instruction, word, operand),
+        WordRef::Two(word) => change_2(instruction, word, operand),
+        WordRef::One(word) => change_1(instruction, word, operand),
     }
 }
 
 /// Changes a short word that nobody else changes; what it was. Rarely called for.
 #[cold]
-fn set_short(place: Place<'_>, instruction: Instruction, operand: u64) -> u64 {
+fn set_short(place: WordRef<'_>, instruction: Instruction, operand: u64) -> u64 {
     match place {
-        Place::Two(word) => set_2(instruction, word, operand),
-        Place::One(word) => set_1(instruction, word, operand),
+        WordRef::Two(word) => set_2(instruction, word, operand),
+        WordRef::One(word) => set_1(instruction, word, operand),
         _ => 0,
     }
 }
@@ -349,7 +349,7 @@ pub(super) fn combine(
 
 /// A word that is there, to be replaced if it is what it is compared with: nothing can go wrong any more.
 pub(super) struct Exchange<'a> {
-    place: Place<'a>,
+    place: WordRef<'a>,
     compare: u64,
     new: u64,
     /// As long as the word at least.
@@ -369,22 +369,22 @@ impl<'a> Exchange<'a> {
         let sides = (compare, new);
         let (place, compare, new) = match bytes {
             8 => (
-                Place::Eight(region.atomic_u64(at)?),
+                WordRef::Eight(region.atomic_u64(at)?),
                 value_8(sides.0)?,
                 value_8(sides.1)?,
             ),
             4 => (
-                Place::Four(region.atomic_u32(at)?),
+                WordRef::Four(region.atomic_u32(at)?),
                 value_4(sides.0)?,
                 value_4(sides.1)?,
             ),
             2 => (
-                Place::Two(region.atomic_u16(at)?),
+                WordRef::Two(region.atomic_u16(at)?),
                 value_2(sides.0)?,
                 value_2(sides.1)?,
             ),
             1 => (
-                Place::One(region.atomic_u8(at)?),
+                WordRef::One(region.atomic_u8(at)?),
                 value_1(sides.0)?,
                 value_1(sides.1)?,
             ),
@@ -403,10 +403,10 @@ impl<'a> Exchange<'a> {
     pub(super) fn run(self, others: Others) {
         let sides = (self.compare, self.new);
         let old = match self.place {
-            Place::Eight(word) => swap_8(word, sides, others),
-            Place::Four(word) => swap_4(word, sides, others),
-            Place::Two(word) => swap_2(word, sides, others),
-            Place::One(word) => swap_1(word, sides, others),
+            WordRef::Eight(word) => swap_8(word, sides, others),
+            WordRef::Four(word) => swap_4(word, sides, others),
+            WordRef::Two(word) => swap_2(word, sides, others),
+            WordRef::One(word) => swap_1(word, sides, others),
         };
         self.place.write(self.fetched, old);
     }

@@ -9,7 +9,7 @@
 //!
 //! It is taken by one atomic instruction, and released by a plain store: so the most expensive part of an operation on
 //! one element is paid once. Hence a release may miss a waiter that has just come, and a waiter sleeps no longer than
-//! [`NAP`] before it looks again.
+//! [`LONGEST_SLEEP`] before it looks again.
 //!
 //! `SYNC element_lock`: the holder's Release store of 0 is read by the Acquire exchange of the next one.
 //!
@@ -33,30 +33,30 @@ pub(crate) const LOCK_BYTES: usize = 8;
 const SPINS: u32 = 100;
 
 /// Longest sleep.
-const NAP: Duration = Duration::from_millis(2);
+const LONGEST_SLEEP: Duration = Duration::from_millis(2);
 
-/// Naps without a change after which a holder is taken for lost by those who cannot ask: seconds, in each of which this
+/// Sleeps without a change after which a holder is taken for lost by those who cannot ask: seconds, in each of which this
 /// process has run.
-const NAPS_OF_THE_LOST: u32 = 2500;
+const SLEEPS_UNTIL_LOST: u32 = 2500;
 
 /// Whether a member is lost. Asked by who waits for it, now and then.
 pub(crate) type IsLost<'a> = &'a dyn Fn(u32) -> bool;
 
 /// Asks nobody: for who has the engine, and cannot look meanwhile.
-pub(crate) fn lost_in_time() -> impl Fn(u32) -> bool {
-    let naps = Cell::new(0);
+pub(crate) fn lost_after_sleeps() -> impl Fn(u32) -> bool {
+    let sleeps = Cell::new(0);
     move |_| {
-        naps.set(naps.get() + 1);
-        naps.get() > NAPS_OF_THE_LOST
+        sleeps.set(sleeps.get() + 1);
+        sleeps.get() > SLEEPS_UNTIL_LOST
     }
 }
 
-/// Who else may combine elements of the memory meanwhile.
+/// Others that may combine elements of the memory meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) enum ElementLock {
     /// Nobody: only the engine of the rank touches it, and whoever combines holds the engine.
     Engine,
-    /// Whoever shares the memory.
+    /// Any process that shares the memory.
     Shared {
         /// The words of the lock.
         words: SharedMemory,
@@ -134,7 +134,7 @@ fn wait<'a>(words: &'a SharedMemory, me: u32, is_lost: IsLost<'_>) -> Held<'a> {
                 None => continue,
             }
         }
-        let deadline = clock::monotonic() + NAP.as_nanos() as u64;
+        let deadline = clock::monotonic() + LONGEST_SLEEP.as_nanos() as u64;
         let slept = words.wait(0, holder, Some(deadline));
         if matches!(slept, Some(Woken::TimedOut))
             && holder == word.load(Relaxed)

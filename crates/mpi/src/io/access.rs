@@ -32,7 +32,7 @@ pub enum Direction {
 
 /// Position in the view, in etypes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum FilePosition {
     /// There.
     At(i64),
     /// At this rank's file pointer.
@@ -47,7 +47,7 @@ pub struct Access {
     /// Direction.
     pub direction: Direction,
     /// Position.
-    pub place: Place,
+    pub place: FilePosition,
     /// Whether all ranks take part.
     pub together: bool,
     /// The memory.
@@ -195,10 +195,10 @@ impl File {
         }
         let etypes = (bytes / view.unit()).cast_signed();
         let position = match access.place {
-            Place::At(position) => Some(position),
-            Place::Individual => Some(state.position),
-            Place::Shared if access.together => None,
-            Place::Shared => {
+            FilePosition::At(position) => Some(position),
+            FilePosition::Individual => Some(state.position),
+            FilePosition::Shared if access.together => None,
+            FilePosition::Shared => {
                 drop(state);
                 let position = self.shared.advance(etypes)?;
                 state = self.state();
@@ -208,7 +208,7 @@ impl File {
         let from = position
             .map(|position| check_reach(&view, position, bytes))
             .transpose()?;
-        if access.place == Place::Individual {
+        if access.place == FilePosition::Individual {
             state.position += etypes;
         }
         Ok(Resolved {
@@ -230,7 +230,7 @@ impl File {
                 ErrorClass::ReadOnly,
                 "is open for reading only; open it with MPI_MODE_RDWR or MPI_MODE_WRONLY to write",
             ),
-            _ if self.mode.sequential && access.place != Place::Shared => (
+            _ if self.mode.sequential && access.place != FilePosition::Shared => (
                 ErrorClass::UnsupportedOperation,
                 "is open with MPI_MODE_SEQUENTIAL; use the calls of the shared file pointer",
             ),
@@ -333,7 +333,7 @@ impl File {
 
     /// A lock of all that a write touches, together with others that touch their own bytes only.
     fn lock_of<'a>(&self, resolved: &Resolved, storage: &'a dyn Storage) -> Result<Locked<'a>> {
-        // Who cannot read has exclusive locks only.
+        // A rank that cannot read has exclusive locks only.
         Locked::new(storage, !self.mode.reads(), resolved.whole())
     }
 

@@ -35,7 +35,7 @@ const WORDS: usize = 4 + INLINE * 4;
 /// Nothing comes any more.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
-/// Who aggregates, and how much at a time.
+/// The aggregators, and how much they handle at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Aggregators {
     /// Ranks.

@@ -233,7 +233,7 @@ fn compare(comm: &Comm, path: &Path, opened: &file::File, host: u64) -> Result<u
     ))
 }
 
-/// Who aggregates: a rank of each host first. By themselves, on each host as many as may compute at once.
+/// The aggregators: a rank of each host first. By themselves, on each host as many as may compute at once.
 fn candidates(said: &[[u64; FIRST]]) -> Candidates {
     let mut order = Vec::with_capacity(said.len());
     let mut usual = 0;

@@ -64,7 +64,7 @@ struct WindowPointer {
     replace: Arc<Op>,
 }
 
-/// Who has the position.
+/// The rank that has the position.
 const OWNER: u32 = 0;
 
 impl WindowPointer {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::File;
-use super::access::{Access, Direction, Place};
+use super::access::{Access, Direction, FilePosition};
 use crate::Status;
 use crate::engine::RequestId;
 use crate::error::{Error, ErrorClass, Result};
@@ -23,9 +23,9 @@ pub enum SplitCall {
 impl SplitCall {
     fn of(access: &Access) -> Self {
         match access.place {
-            Place::At(_) => Self::AtAll(access.direction),
-            Place::Individual => Self::All(access.direction),
-            Place::Shared => Self::Ordered(access.direction),
+            FilePosition::At(_) => Self::AtAll(access.direction),
+            FilePosition::Individual => Self::All(access.direction),
+            FilePosition::Shared => Self::Ordered(access.direction),
         }
     }
 

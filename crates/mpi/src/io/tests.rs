@@ -86,7 +86,7 @@ fn bytes_of(bytes: &mut [u8]) -> TypedBuffer {
 
 pub(super) fn access(
     direction: Direction,
-    place: Place,
+    place: FilePosition,
     together: bool,
     bytes: &mut [u8],
 ) -> Access {
@@ -207,7 +207,7 @@ pub(super) fn check_patterns(all: &[Pattern], hints: &[(&str, &str)], together: 
         let file = file(&process, &storage, hints);
         set_view(&file, pattern.displacement, &pattern.filetype());
         let mut data = pattern.data(rank);
-        let place = Place::At(pattern.from as i64);
+        let place = FilePosition::At(pattern.from as i64);
         let wrote = file
             .access(access(Direction::Write, place, together, &mut data))
             .unwrap();
@@ -319,7 +319,7 @@ fn the_end_of_the_file_ends_each_read() {
             let offset = i64::from(rank) * 8;
             set_view(&file, 0, &filetype(&[(offset, 8)], 16));
             let mut read = [0; 80];
-            let all = access(Direction::Read, Place::At(0), true, &mut read);
+            let all = access(Direction::Read, FilePosition::At(0), true, &mut read);
             // 100 bytes are six tiles and four bytes of rank 0.
             let expected = if rank == 0 { 52 } else { 48 };
             assert_eq!(file.access(all).unwrap().bytes, expected);
@@ -341,7 +341,7 @@ fn a_full_disk_is_told_to_all_ranks() {
             let rank = process.world().rank();
             let file = file(&process, &storage, hints);
             let mut data = vec![7; 10_000];
-            let place = Place::At(i64::from(rank) * 10_000);
+            let place = FilePosition::At(i64::from(rank) * 10_000);
             match file.access(access(Direction::Write, place, together, &mut data)) {
                 Ok(_) => {}
                 Err(error) => {
@@ -367,11 +367,11 @@ fn an_error_in_the_middle_ends_all_ranks() {
             let rank = i64::from(process.world().rank());
             set_view(&file, 0, &filetype(&[(rank * 10, 10)], 30));
             let mut data = vec![7; 20_000];
-            let all = access(direction, Place::At(0), true, &mut data);
+            let all = access(direction, FilePosition::At(0), true, &mut data);
             let error = file.access(all).unwrap_err();
             assert_eq!(error.class(), ErrorClass::Io, "{error}");
             // The next one goes on.
-            let all = access(direction, Place::At(0), true, &mut data);
+            let all = access(direction, FilePosition::At(0), true, &mut data);
             file.access(all).unwrap();
             file.close().unwrap();
         });
@@ -385,7 +385,7 @@ fn an_error_of_one_rank_stops_nobody() {
         let file = file(&process, &storage, &[]);
         let offset = if process.world().rank() == 1 { -1 } else { 0 };
         let mut data = [1; 10];
-        let all = access(Direction::Write, Place::At(offset), true, &mut data);
+        let all = access(Direction::Write, FilePosition::At(offset), true, &mut data);
         let error = file.access(all).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Arg, "{error}");
         file.close().unwrap();
@@ -402,7 +402,7 @@ fn memory_with_gaps_is_gathered_and_scattered() {
             let file = file(&process, &storage, hints);
             set_view(&file, 0, &filetype(&[(rank as i64 * 7, 7)], 14));
             let mut memory: Vec<u8> = (0..10_000).map(|byte| (byte * 3 + rank) as u8).collect();
-            let place = Place::At(0);
+            let place = FilePosition::At(0);
             let elements = elements_of(&mut memory, 2, &column);
             let write = Access {
                 direction: Direction::Write,
@@ -441,7 +441,7 @@ fn requests_end_with_their_accesses() {
         let mut begun = Vec::new();
         for (number, part) in parts.iter_mut().enumerate() {
             let together = number % 2 == 0;
-            let one = access(Direction::Write, Place::Individual, together, part);
+            let one = access(Direction::Write, FilePosition::Individual, together, part);
             begun.push(file.begin(one).unwrap());
         }
         assert_eq!(file.position().unwrap(), 500);
@@ -450,8 +450,13 @@ fn requests_end_with_their_accesses() {
         }
         file.sync().unwrap();
         let mut read = [0; 500];
-        file.begin_split(access(Direction::Read, Place::At(0), true, &mut read))
-            .unwrap();
+        file.begin_split(access(
+            Direction::Read,
+            FilePosition::At(0),
+            true,
+            &mut read,
+        ))
+        .unwrap();
         let other = SplitCall::All(Direction::Read);
         assert_eq!(file.end_split(other).unwrap_err().class(), ErrorClass::Io);
         let status: Status = file.end_split(SplitCall::AtAll(Direction::Read)).unwrap();
@@ -470,7 +475,7 @@ fn an_error_that_nobody_waits_for_is_told_at_the_end() {
         let file = file(&process, &storage, &[]);
         let mut data = [1; 100];
         if process.world().rank() == 1 {
-            let one = access(Direction::Write, Place::At(0), false, &mut data);
+            let one = access(Direction::Write, FilePosition::At(0), false, &mut data);
             let request = file.begin(one).unwrap();
             process.free_request(request).unwrap();
         }
@@ -487,7 +492,7 @@ fn an_error_that_was_there_when_its_request_was_freed_is_told_at_the_end() {
         let file = file(&process, &storage, &[]);
         let mut data = [[1; 100], [2; 100]];
         let requests = data.each_mut().map(|data| {
-            let one = access(Direction::Write, Place::At(0), false, data);
+            let one = access(Direction::Write, FilePosition::At(0), false, data);
             file.begin(one).unwrap()
         });
         for request in requests {
@@ -516,11 +521,21 @@ fn atomic_writes_are_seen_whole() {
         for turn in 0..30 {
             let mut data = [rank * 50 + turn; 200];
             if rank < 2 {
-                file.access(access(Direction::Write, Place::At(0), false, &mut data))
-                    .unwrap();
+                file.access(access(
+                    Direction::Write,
+                    FilePosition::At(0),
+                    false,
+                    &mut data,
+                ))
+                .unwrap();
             } else {
-                file.access(access(Direction::Read, Place::At(0), false, &mut data))
-                    .unwrap();
+                file.access(access(
+                    Direction::Read,
+                    FilePosition::At(0),
+                    false,
+                    &mut data,
+                ))
+                .unwrap();
                 assert!(data.iter().all(|byte| *byte == data[0]), "{data:?}");
             }
         }
@@ -552,7 +567,7 @@ fn external_data_are_big_endian_and_have_sizes_of_their_own() {
             let data = memory.clone();
             let write = Access {
                 direction: Direction::Write,
-                place: Place::At(0),
+                place: FilePosition::At(0),
                 together,
                 elements: elements_of(&mut memory, 10, long),
             };
@@ -586,7 +601,7 @@ fn ranks_of_a_simulation_write_together() {
             let file = file(&process, &storage, BY_AGGREGATORS);
             set_view(&file, 0, &filetype(&[(i64::from(rank) * 3, 3)], 15));
             let mut data = vec![rank as u8 + 1; 3000];
-            let all = access(Direction::Write, Place::Individual, true, &mut data);
+            let all = access(Direction::Write, FilePosition::Individual, true, &mut data);
             file.access(all).unwrap();
             file.close().unwrap();
             process.finish().unwrap();

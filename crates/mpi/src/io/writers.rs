@@ -150,7 +150,7 @@ impl<'a> Locked<'a> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Whoever goes on after an error has one already.
+        // A rank that goes on after an error has one already.
         _ = self.storage.unlock(self.offset, self.length);
     }
 }
@@ -198,7 +198,7 @@ impl File {
             return write();
         }
         let _turn = self.own_turn();
-        // Who cannot read has exclusive locks only.
+        // A rank that cannot read has exclusive locks only.
         let locked = Locked::new(storage, !self.mode.reads(), (first, length))?;
         write()?;
         locked.end()

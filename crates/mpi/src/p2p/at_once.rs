@@ -184,7 +184,7 @@ impl Comm {
         let met = met?;
         Some(met.received(match from {
             Source::Rank(rank) => rank,
-            // Whoever is no member has no message of this context.
+            // A process that is no member has no message of this context.
             Source::Any | Source::Null => self.rank_of(met.from).unwrap_or(met.from.0),
         }))
     }
@@ -242,7 +242,7 @@ impl Comm {
     /// [`iprobe`](Self::iprobe) for any message: true if there is none at all.
     #[inline(always)]
     #[must_use]
-    pub fn iprobe_in_vain(&self) -> bool {
+    pub fn iprobe_finds_nothing(&self) -> bool {
         let asked = self
             .shared()
             .try_asking(|engine, bell| engine.probe_at_once(bell));

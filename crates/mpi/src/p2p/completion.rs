@@ -73,7 +73,7 @@ impl Process {
                 && engine.check_live(id).is_err()
             {
                 drop(engine);
-                return self.wait_all_apart(list);
+                return self.wait_all_across_engines(list);
             }
         }
         let mut failed = false;
@@ -107,7 +107,7 @@ impl Process {
             if let Some(id) = list.request(place) {
                 let Ok(ended) = engine.has_ended(id) else {
                     drop(engine);
-                    return self.test_all_apart(list);
+                    return self.test_all_across_engines(list);
                 };
                 over &= ended;
             }
@@ -134,7 +134,7 @@ impl Process {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
         let Ok(pending) = engine.pending(ids) else {
             drop(engine);
-            let ended = self.wait_apart(ids, 1)?;
+            let ended = self.wait_across_engines(ids, 1)?;
             return Ok(ended.and_then(|mut ended| ended.pop()));
         };
         if pending.is_empty() {
@@ -155,7 +155,7 @@ impl Process {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
         let Ok(pending) = engine.pending(ids) else {
             drop(engine);
-            let Some(mut ended) = self.test_apart(ids, 1)? else {
+            let Some(mut ended) = self.test_across_engines(ids, 1)? else {
                 return Ok(Some(None));
             };
             return Ok(ended.pop().map(Some));
@@ -181,7 +181,7 @@ impl Process {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
         let Ok(pending) = engine.pending(ids) else {
             drop(engine);
-            return self.wait_apart(ids, usize::MAX);
+            return self.wait_across_engines(ids, usize::MAX);
         };
         if pending.is_empty() {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Process {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
         let Ok(pending) = engine.pending(ids) else {
             drop(engine);
-            return self.test_apart(ids, usize::MAX);
+            return self.test_across_engines(ids, usize::MAX);
         };
         if pending.is_empty() {
             return Ok(None);

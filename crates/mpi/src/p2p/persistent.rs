@@ -76,7 +76,7 @@ impl Process {
         for id in ids {
             if engine.check_startable(*id).is_err() {
                 drop(engine);
-                return self.start_all_apart(ids);
+                return self.start_all_across_engines(ids);
             }
         }
         let mut outcome = Ok(());

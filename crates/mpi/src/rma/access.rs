@@ -13,7 +13,7 @@ use crate::datatype::{Basic, Datatype};
 use crate::engine::RequestId;
 use crate::engine::one_sided::{self, Access, ELEMENT_MAX, Operation};
 use crate::error::{Error, ErrorClass, Result};
-use crate::exposed::{Exposed, lost_in_time};
+use crate::exposed::{Exposed, lost_after_sleeps};
 use crate::op::{Combine, Op, Predefined};
 
 /// Elements in the memory of a member.
@@ -181,7 +181,7 @@ impl Window {
         base: i64,
         target: &TargetBuffer<'_>,
     ) -> Result<RequestId> {
-        // Others may combine elements of it: whoever waits for one of them learns when that one is lost.
+        // Others may combine elements of it: a waiter for one of them learns when that one is lost.
         let is_lost = |rank| {
             let mut engine = self.engine();
             engine.look();
@@ -214,7 +214,7 @@ impl Window {
     ) -> Result<RequestId> {
         let mut engine = self.engine();
         let memory = engine.window(self.context()).memory();
-        let is_lost = lost_in_time();
+        let is_lost = lost_after_sleeps();
         if one_sided::apply(
             memory,
             access,

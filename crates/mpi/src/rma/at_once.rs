@@ -18,15 +18,15 @@ use super::{Assertion, Flavor, LockKind, Window};
 impl Window {
     /// The lock of a member, if it is in shared memory that this rank has attached.
     #[inline(always)]
-    pub(super) fn lock_at_hand(&self, rank: u32) -> Option<SharedLock<'_>> {
-        let control = self.targets.get(rank as usize)?.control_at_hand()?;
+    pub(super) fn attached_lock(&self, rank: u32) -> Option<SharedLock<'_>> {
+        let control = self.targets.get(rank as usize)?.attached_control()?;
         self.shared_locks
             .then(|| SharedLock::new(control, self.size(), self.fences))
     }
 
     /// Shares a lock by the flag of this rank. Whether that was done.
     #[inline(always)]
-    fn share_at_once(&self, lock: SharedLock<'_>) -> bool {
+    fn lock_shared_at_once(&self, lock: SharedLock<'_>) -> bool {
         self.stores.drain();
         match lock.enter_by_flag(self.flag_at) {
             Entered::Inside => true,
@@ -48,8 +48,8 @@ impl Window {
         if no_check {
             self.stores.drain();
         } else if !self
-            .lock_at_hand(me)
-            .is_some_and(|lock| self.share_at_once(lock))
+            .attached_lock(me)
+            .is_some_and(|lock| self.lock_shared_at_once(lock))
         {
             return false;
         }
@@ -72,7 +72,7 @@ impl Window {
         self.stores.publish();
         self.look_at_times();
         for rank in self.epoch.held() {
-            if let Some(lock) = self.lock_at_hand(rank) {
+            if let Some(lock) = self.attached_lock(rank) {
                 self.leave_lock(rank, lock, LockKind::Shared);
             }
         }
@@ -91,10 +91,10 @@ impl Window {
             self.stores.drain();
             true
         } else {
-            let lock = self.lock_at_hand(rank);
+            let lock = self.attached_lock(rank);
             lock.is_some_and(|lock| match kind {
-                LockKind::Shared => self.share_at_once(lock),
-                LockKind::Exclusive => self.be_alone_at_once(lock),
+                LockKind::Shared => self.lock_shared_at_once(lock),
+                LockKind::Exclusive => self.lock_exclusive_at_once(lock),
             })
         };
         if taken {
@@ -105,7 +105,7 @@ impl Window {
 
     /// Takes a lock to be alone, if nobody has it and readers take tickets. Whether that was done.
     #[inline(always)]
-    pub(super) fn be_alone_at_once(&self, lock: SharedLock<'_>) -> bool {
+    pub(super) fn lock_exclusive_at_once(&self, lock: SharedLock<'_>) -> bool {
         if lock.are_flags_on() || !lock.try_take(LockKind::Exclusive) {
             return false;
         }
@@ -116,7 +116,7 @@ impl Window {
     /// Readers that go by their flags were there before a lock was taken.
     #[cold]
     fn give_up(&self, lock: SharedLock<'_>) -> bool {
-        lock.give_up_to_be_alone();
+        lock.give_up_for_exclusive();
         if lock.has_waiters() {
             self.tell_waiters(lock);
         }
@@ -130,7 +130,7 @@ impl Window {
             return false;
         };
         let member = &self.targets[rank as usize];
-        let lock = self.lock_at_hand(rank);
+        let lock = self.attached_lock(rank);
         if member.is_used() || held && lock.is_none() {
             return false;
         }

@@ -20,7 +20,7 @@ impl KeptLocks {
 
     /// Whether any window is such.
     fn any(&self, is_such: impl FnMut(&Arc<Window>) -> bool) -> bool {
-        // Whoever is dropped here for the last time is dropped without the lock.
+        // The last reference to a window is dropped without the lock.
         let windows: Vec<Arc<Window>> = {
             let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             windows.iter().filter_map(Weak::upgrade).collect()
@@ -38,7 +38,7 @@ impl KeptLocks {
         self.any(|window| {
             let mut kept = window.epoch.held();
             kept.any(|rank| {
-                let lock = window.lock_at_hand(rank);
+                let lock = window.attached_lock(rank);
                 lock.is_some_and(|lock| lock.is_waited_for())
             })
         })

@@ -27,10 +27,10 @@ impl Window {
         }
         let lock = self.shared_lock(rank)?;
         if kind == LockKind::Exclusive {
-            if self.be_alone_at_once(lock) {
+            if self.lock_exclusive_at_once(lock) {
                 return Ok(());
             }
-            return self.await_alone(lock);
+            return self.await_exclusive(lock);
         }
         match lock.enter_by_flag(self.flag_at) {
             Entered::Inside => return Ok(()),
@@ -42,9 +42,9 @@ impl Window {
             return Ok(());
         }
         if has_others || self.comm.process().kept_locks.is_any() {
-            return self.await_further(rank, lock);
+            return self.await_shared_further(rank, lock);
         }
-        self.await_share(lock)?;
+        self.await_shared(lock)?;
         self.count_reader(rank, lock);
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Window {
     fn count_reader(&self, rank: u32, lock: SharedLock<'_>) {
         if self.targets[rank as usize].count_reader() {
             lock.turn_flags_on();
-            // Whoever waits to be alone meanwhile waits for flags, too, from now on.
+            // A writer that waits meanwhile waits for flags, too, from now on.
             self.tell_waiters(lock);
         }
     }
@@ -103,7 +103,7 @@ impl Window {
 
     /// Stands in line to share a lock.
     #[cold]
-    fn await_share(&self, lock: SharedLock<'_>) -> Result<()> {
+    fn await_shared(&self, lock: SharedLock<'_>) -> Result<()> {
         let number = lock.draw();
         self.await_lock(lock, |engine| {
             let shares = lock.share(number);
@@ -118,15 +118,16 @@ impl Window {
     /// Waits until it may share a lock, not in line: past those who wait to be alone, if that is due; it always is while somebody waits for a
     /// lock that this rank keeps.
     #[cold]
-    fn await_further(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
+    fn await_shared_further(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
         let mut listed = false;
         let outcome = self.await_lock(lock, |_| {
             let time = match self.comm.process().kept_locks.is_waited_for() {
                 true => EARLIEST,
                 false => self.time.load(Relaxed),
             };
-            let past = lock.share_further(time, &mut listed);
-            past.map(|past| self.targets[rank as usize].note_past(past))
+            let overtaken = lock.share_further(time, &mut listed);
+            overtaken
+                .map(|overtaken| self.targets[rank as usize].note_overtaken(overtaken))
                 .is_some()
         });
         if listed {
@@ -140,7 +141,7 @@ impl Window {
     /// Stands in line to be alone, and waits for those who share the lock by their flags: its bit is set before it turns those off, and the
     /// fence of that stands before its look at them, so that whoever takes its flag back finds the bit.
     #[cold]
-    fn await_alone(&self, lock: SharedLock<'_>) -> Result<()> {
+    fn await_exclusive(&self, lock: SharedLock<'_>) -> Result<()> {
         let clock = self.control(0)?;
         let mut writer = lock.stand_in_line();
         self.await_lock(lock, |engine| {
@@ -162,7 +163,7 @@ impl Window {
         } else if !lock.leave_by_flag(self.flag_at) {
             lock.leave(kind);
             self.stores.drained();
-            if let Some(since) = self.targets[rank as usize].take_past() {
+            if let Some(since) = self.targets[rank as usize].take_overtaken() {
                 self.time.fetch_max(since, Relaxed);
             }
         }
@@ -175,7 +176,7 @@ impl Window {
     pub(super) fn give_back(&self, rank: u32, kind: LockKind) -> Result<()> {
         let context = self.context();
         if !self.shared_locks {
-            // Whoever gives back what was not given yet would be given it later.
+            // A rank that gave back a lock before it was granted would be granted it later.
             let open = self.await_open(rank);
             self.stores.drain();
             let released = self.engine().release_lock(context, rank);

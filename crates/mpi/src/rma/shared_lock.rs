@@ -22,7 +22,7 @@
 //! If a member dies with the lock, or while it waits for it, the waits of all others end in an error.
 
 use weft_atomic::reader_bias::{Entered, ReaderBias};
-use weft_atomic::ticket_lock::{Number, Past, TicketLock, Time, Turn, Writer};
+use weft_atomic::ticket_lock::{Number, Overtaken, TicketLock, Time, Turn, Writer};
 use weft_atomic::{AtomicU32, AtomicU64, FenceMode, Ordering};
 use weft_sys::{Futex, SharedMemory};
 
@@ -72,7 +72,7 @@ pub(super) fn element_lock(control: &SharedMemory, me: u32, for_all: bool) -> El
     }
 }
 
-/// Tickets, who is first in line, and the clock; whoever has attached a block has them.
+/// Tickets, the first in line, and the clock; every member that has attached a block has them.
 #[inline]
 fn words(control: &SharedMemory) -> Option<&[AtomicU64; 3]> {
     control.atomic_u64s(TICKETS)
@@ -125,7 +125,7 @@ impl<'a> SharedLock<'a> {
         }
     }
 
-    /// Who shares it by a number, or has it without having been alone, lets readers go by their flags. Look then who waits: a writer that is
+    /// A rank that shares it by a number, or has it without having been alone, lets readers go by their flags. The caller then looks for waiters: a writer that is
     /// first in line turns that off again.
     #[cold]
     pub(super) fn turn_flags_on(&self) {
@@ -142,8 +142,8 @@ impl<'a> SharedLock<'a> {
         self.bias().is_some_and(ReaderBias::is_on)
     }
 
-    /// Who has taken it, to be alone, without having been in line, makes readers take tickets. Whether nobody shares it by a flag; else the
-    /// caller [gives it back](Self::give_up_to_be_alone).
+    /// A writer that has taken it without having been in line makes readers take tickets. True if nobody shares it by a flag; else the
+    /// caller [gives it back](Self::give_up_for_exclusive).
     #[inline]
     pub(super) fn turn_flags_off(&self) -> bool {
         match self.bias() {
@@ -155,10 +155,10 @@ impl<'a> SharedLock<'a> {
         }
     }
 
-    /// Who has taken it, to be alone, gives it back without having been: some may share it by their flags. Flags are on again, for
+    /// A writer that has taken it gives it back without having been alone: some may share it by their flags. Flags are on again, for
     /// who takes it next finds readers by turning them off.
     #[cold]
-    pub(super) fn give_up_to_be_alone(&self) {
+    pub(super) fn give_up_for_exclusive(&self) {
         self.turn_flags_on();
         self.leave(LockKind::Exclusive);
     }
@@ -197,7 +197,7 @@ impl<'a> SharedLock<'a> {
     }
 
     /// Shares the lock for a rank that has other locks, and this time: see [`TicketLock::share_further`].
-    pub(super) fn share_further(&self, mine: Time, listed: &mut bool) -> Option<Past> {
+    pub(super) fn share_further(&self, mine: Time, listed: &mut bool) -> Option<Overtaken> {
         self.tickets()?.share_further(mine, listed)
     }
 
@@ -206,7 +206,7 @@ impl<'a> SharedLock<'a> {
         self.tickets().is_some_and(TicketLock::is_waited_for)
     }
 
-    /// Who is listed waits no more.
+    /// The listed reader waits no more.
     pub(super) fn unlist(&self) {
         if let Some(tickets) = self.tickets() {
             tickets.unlist();
@@ -275,7 +275,7 @@ impl<'a> SharedLock<'a> {
         })
     }
 
-    /// Those who want to be woken, after a change.
+    /// The ranks that want to be woken after a change.
     #[inline]
     pub(super) fn waiters(&self) -> impl Iterator<Item = u32> + use<'a> {
         let Self {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_other_locks_goes_past_a_writer_by_the_clock_of_the_window() {
+    fn a_rank_with_other_locks_goes_past_a_writer_by_the_clock_of_the_window() {
         let control = SharedMemory::of_this_process(bytes(3)).expect("maps");
         let clock = SharedMemory::of_this_process(bytes(3)).expect("maps");
         let lock = SharedLock::new(&control, 3, FenceMode::Symmetric);
@@ -342,7 +342,7 @@ mod tests {
             assert_eq!(lock.enter_by_flag(flag_at(3, rank)), Entered::Inside);
             let (mut writer, mut listed) = (lock.stand_in_line(), false);
             assert_eq!(lock.look(&mut writer, &clock), Turn::First);
-            let Some(Past::Writer(since)) = lock.share_further(0, &mut listed) else {
+            let Some(Overtaken::Writer(since)) = lock.share_further(0, &mut listed) else {
                 panic!("it is not let in");
             };
             assert_eq!(lock.share_further(since, &mut listed), None);
@@ -351,7 +351,7 @@ mod tests {
             assert!(lock.leave_by_flag(flag_at(3, rank)) && look(lock, &mut writer, &clock));
             assert_eq!(lock.share_further(0, &mut listed), None);
             lock.unlist();
-            lock.give_up_to_be_alone();
+            lock.give_up_for_exclusive();
         }
         assert_eq!(times, [1, 2, 3]);
     }
@@ -365,7 +365,7 @@ mod tests {
         for _ in 0..2 {
             assert!(lock.try_take(Exclusive));
             assert!(!lock.turn_flags_off(), "a reader is inside");
-            lock.give_up_to_be_alone();
+            lock.give_up_for_exclusive();
         }
         assert!(lock.leave_by_flag(flag));
         assert!(lock.try_take(Exclusive) && lock.turn_flags_off());

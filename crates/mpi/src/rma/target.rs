@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use weft_atomic::ticket_lock::{Past, Time};
+use weft_atomic::ticket_lock::{Overtaken, Time};
 use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use weft_fabric::{SharedKey, Token};
 use weft_sys::SharedMemory;
@@ -126,7 +126,7 @@ pub(super) struct Target {
     /// How often in a row this rank has shared its lock by a ticket. What threads count at the same time may be counted once.
     readers_in_a_row: AtomicU32,
     /// The time of the writer past which this rank has gone to share its lock; 0 if it has gone past none.
-    past: AtomicU64,
+    overtaken: AtomicU64,
     /// Whether any operation went there by messages or by portal.
     used: AtomicBool,
 }
@@ -147,7 +147,7 @@ impl Target {
             attached: OnceLock::new(),
             control: OnceLock::new(),
             readers_in_a_row: AtomicU32::new(0),
-            past: AtomicU64::new(0),
+            overtaken: AtomicU64::new(0),
             used: AtomicBool::new(false),
         }
     }
@@ -199,7 +199,7 @@ impl Target {
 
     /// Its lock words, if this rank has attached them.
     #[inline(always)]
-    pub(super) fn control_at_hand(&self) -> Option<&SharedMemory> {
+    pub(super) fn attached_control(&self) -> Option<&SharedMemory> {
         self.control.get()
     }
 
@@ -213,18 +213,18 @@ impl Target {
     }
 
     /// This rank shares its lock, having gone past a writer or nobody.
-    pub(super) fn note_past(&self, past: Past) {
-        if let Past::Writer(since) = past {
-            self.past.store(since, Ordering::Relaxed);
+    pub(super) fn note_overtaken(&self, overtaken: Overtaken) {
+        if let Overtaken::Writer(since) = overtaken {
+            self.overtaken.store(since, Ordering::Relaxed);
         }
     }
 
     /// The time of the writer past which this rank had gone to share its lock, which it has given back.
     #[inline]
-    pub(super) fn take_past(&self) -> Option<Time> {
-        let since = self.past.load(Ordering::Relaxed);
+    pub(super) fn take_overtaken(&self) -> Option<Time> {
+        let since = self.overtaken.load(Ordering::Relaxed);
         if since != 0 {
-            self.past.store(0, Ordering::Relaxed);
+            self.overtaken.store(0, Ordering::Relaxed);
         }
         (since != 0).then_some(since)
     }

@@ -346,7 +346,7 @@ fn threads_serve_and_end() {
 }
 
 #[test]
-fn whatever_dies_is_replaced_and_service_goes_on() {
+fn a_component_that_dies_is_replaced_and_service_goes_on() {
     let kill = [
         ComponentId::RxMux,
         ComponentId::TxMux,

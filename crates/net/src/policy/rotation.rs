@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_bytes_follow_the_weights_whatever_the_frames() {
+    fn shares_of_bytes_follow_the_weights_with_frames_of_any_size() {
         let weights = [4, 2, 1, 1];
         for lengths in [[1514; 4], [60, 1514, 700, 64], [1514, 60, 60, 1000]] {
             let mut policy = DeficitRoundRobin::new(&weights);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pauses_collects_nothing() {
+    fn a_client_that_pauses_collects_nothing() {
         let mut policy = DeficitRoundRobin::new(&[1, 1]);
         let mut backlog = Backlog::default();
         backlog.set(0, 1000);

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_on_sees_how_many_wait() {
+    fn an_observer_sees_how_many_wait() {
         let memory = ChannelMemory::create("weft-test", 16).expect("memory files exist here");
         let (mut source, mut sink) = (
             memory.source(0, 16, None).expect("maps"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weft_fabric::Peer;
 use weft_fabric_sim::Fault;
 
-pub fn who_waits_for_one_that_left_is_told(stage: &dyn Stage) {
+pub fn a_waiter_for_a_node_that_left_is_told(stage: &dyn Stage) {
     stage.run(3, &|endpoint| {
         let node = Node::alone(endpoint);
         barrier(&node);
@@ -42,7 +42,7 @@ pub fn who_waits_for_one_that_left_is_told(stage: &dyn Stage) {
 
 /// A node dies while others wait for it in every way: each is told, by name, and goes on.
 #[test]
-fn who_waits_for_one_that_dies_is_told() {
+fn a_waiter_for_a_node_that_dies_is_told() {
     for seed in 0..20 {
         let config = Config::new(5, seed).with(Fault::Death {
             peer: Peer(4),

@@ -109,7 +109,7 @@ macro_rules! conformance {
                 errors::ids_and_source_ports_run_out,
                 servers::values_go_both_ways,
                 servers::wrong_sizes_are_told_and_change_nothing,
-                losses::who_waits_for_one_that_left_is_told,
+                losses::a_waiter_for_a_node_that_left_is_told,
             );
         }
     };

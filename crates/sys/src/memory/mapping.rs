@@ -240,7 +240,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn what_lies_outside_or_askew_is_refused() {
+    fn ranges_outside_or_unaligned_are_refused() {
         let memory = Mapping::private(4096).expect("maps");
         assert!(memory.atomic_u64(4088).is_some());
         assert!(memory.atomic_u64(4092).is_none());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weft_launch::inspection::client::{self, Answered, Unseen};
 use weft_launch::inspection::protocol::{JobReport, Phase, Question};
 use weft_launch::inspection::report;
-use weft_launch::saying;
+use weft_launch::user_output;
 
 use super::{Table, fail, unseen_line};
 
@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.json {
         let mut found = Found::of(answers.iter());
         found.unseen.extend(unlisted);
-        return saying::answer(format_args!("{:#}\n", found.json())).into();
+        return user_output::answer(format_args!("{:#}\n", found.json())).into();
     }
     let begun = Instant::now();
     let soon = || answers.recv_timeout(SHOWN_AFTER.saturating_sub(begun.elapsed()));
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             true => "",
             false => ", but for what is said above",
         };
-        code = code.max(saying::answer(format_args!(
+        code = code.max(user_output::answer(format_args!(
             "no job of yours runs here{but}\n"
         )));
     }
@@ -123,7 +123,7 @@ impl Found {
         lines.extend(self.unseen.iter().map(unseen_line));
         match lines.is_empty() {
             true => 0,
-            false => saying::answer(lines.join("\n") + "\n"),
+            false => user_output::answer(lines.join("\n") + "\n"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use weft_launch::inspection::protocol::Question;
 use weft_launch::inspection::report::{self, Activity};
-use weft_launch::saying;
+use weft_launch::user_output;
 
 use super::{Selection, fail};
 
@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         for (index, rank) in job.ranks.iter().enumerate() {
             value["ranks"][index]["does"] = Activity::of(rank).word().into();
         }
-        return saying::answer(format_args!("{value:#}\n")).into();
+        return user_output::answer(format_args!("{value:#}\n")).into();
     }
-    saying::answer(report::lines(&job).join("\n") + "\n").into()
+    user_output::answer(report::lines(&job).join("\n") + "\n").into()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_launch::inspection::client::JobSocket;
 use weft_launch::inspection::protocol::{JobReport, Question, RankReport};
 use weft_launch::inspection::report::{self, Activity};
-use weft_launch::saying;
+use weft_launch::user_output;
 
 use super::{Selection, Table, fail};
 
@@ -46,8 +46,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         std::thread::sleep(interval);
         match show(&socket, &before, arguments.json, live) {
             Ok(Some(now)) => before = now,
-            Ok(None) => return saying::answer("the job has ended\n").into(),
-            Err(error) => return saying::code_of(Err(error)).into(),
+            Ok(None) => return user_output::answer("the job has ended\n").into(),
+            Err(error) => return user_output::code_of(Err(error)).into(),
         }
     }
     ExitCode::SUCCESS
@@ -72,7 +72,7 @@ fn show(
             text += "\x1b[H\x1b[2J";
         }
         let mut lines = lines(before, &now);
-        if let Some(size) = live.then(saying::terminal_size).flatten() {
+        if let Some(size) = live.then(user_output::terminal_size).flatten() {
             fit(&mut lines, size);
         }
         text += &lines.join("\n");

@@ -9,14 +9,14 @@
 //!
 //! Offsets count bytes, unless a [view](File::set_view) says otherwise.
 
-mod begun;
+mod nonblocking;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use weft_mpi::Result;
 use weft_mpi::datatype::Datatype;
-use weft_mpi::io::{self, Access, Direction, Place, Representation};
+use weft_mpi::io::{self, Access, Direction, FilePosition, Representation};
 
 pub use weft_mpi::io::{AccessMode, Whence};
 
@@ -174,7 +174,7 @@ impl File {
     fn perform<T: Element>(
         &self,
         direction: Direction,
-        place: Place,
+        place: FilePosition,
         together: bool,
         elements: View<'_, T>,
     ) -> Result<Status> {
@@ -187,7 +187,12 @@ impl File {
         self.file.access(access).map(Status::of)
     }
 
-    fn read_by<T: Element>(&self, place: Place, together: bool, count: usize) -> Result<Vec<T>> {
+    fn read_by<T: Element>(
+        &self,
+        place: FilePosition,
+        together: bool,
+        count: usize,
+    ) -> Result<Vec<T>> {
         let memory = Memory::<T>::zeroed(count)?;
         let status = self.perform(Direction::Read, place, together, memory.view())?;
         // At its end a file may have a part of an element, which is none.
@@ -195,7 +200,12 @@ impl File {
         memory.into_vec(count)
     }
 
-    fn write_by<B: Buffer + ?Sized>(&self, place: Place, together: bool, buffer: &B) -> Result<()> {
+    fn write_by<B: Buffer + ?Sized>(
+        &self,
+        place: FilePosition,
+        together: bool,
+        buffer: &B,
+    ) -> Result<()> {
         let elements = View::reading(buffer.elements());
         self.perform(Direction::Write, place, together, elements)
             .map(drop)
@@ -240,7 +250,7 @@ impl File {
     /// # Errors
     /// As for [`read_at`](Self::read_at).
     pub fn read<T: Element>(&self, count: usize) -> Result<Vec<T>> {
-        self.read_by(Place::Individual, false, count)
+        self.read_by(FilePosition::Individual, false, count)
     }
 
     /// Writes at this rank's pointer, and advances it (`MPI_File_write`).
@@ -248,7 +258,7 @@ impl File {
     /// # Errors
     /// As for [`write_at`](Self::write_at).
     pub fn write<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<()> {
-        self.write_by(Place::Individual, false, buffer)
+        self.write_by(FilePosition::Individual, false, buffer)
     }
 
     /// Like [`read`](Self::read), all ranks together (`MPI_File_read_all`).
@@ -256,7 +266,7 @@ impl File {
     /// # Errors
     /// As for [`read_at`](Self::read_at), of any rank.
     pub fn read_all<T: Element>(&self, count: usize) -> Result<Vec<T>> {
-        self.read_by(Place::Individual, true, count)
+        self.read_by(FilePosition::Individual, true, count)
     }
 
     /// Like [`write`](Self::write), all ranks together (`MPI_File_write_all`).
@@ -264,7 +274,7 @@ impl File {
     /// # Errors
     /// As for [`write_at`](Self::write_at), of any rank.
     pub fn write_all<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<()> {
-        self.write_by(Place::Individual, true, buffer)
+        self.write_by(FilePosition::Individual, true, buffer)
     }
 
     /// Reads at the shared pointer, and advances it (`MPI_File_read_shared`).
@@ -272,7 +282,7 @@ impl File {
     /// # Errors
     /// As for [`read_at`](Self::read_at).
     pub fn read_shared<T: Element>(&self, count: usize) -> Result<Vec<T>> {
-        self.read_by(Place::Shared, false, count)
+        self.read_by(FilePosition::Shared, false, count)
     }
 
     /// Writes at the shared pointer, and advances it (`MPI_File_write_shared`).
@@ -280,7 +290,7 @@ impl File {
     /// # Errors
     /// As for [`write_at`](Self::write_at).
     pub fn write_shared<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<()> {
-        self.write_by(Place::Shared, false, buffer)
+        self.write_by(FilePosition::Shared, false, buffer)
     }
 
     /// Reads at the shared pointer, each rank's part after that of the rank before it (`MPI_File_read_ordered`).
@@ -289,7 +299,7 @@ impl File {
     /// # Errors
     /// As for [`read_at`](Self::read_at), of any rank.
     pub fn read_ordered<T: Element>(&self, count: usize) -> Result<Vec<T>> {
-        self.read_by(Place::Shared, true, count)
+        self.read_by(FilePosition::Shared, true, count)
     }
 
     /// Writes at the shared pointer, each rank's part after that of the rank before it (`MPI_File_write_ordered`).
@@ -311,7 +321,7 @@ impl File {
     /// # Errors
     /// As for [`write_at`](Self::write_at), of any rank.
     pub fn write_ordered<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<()> {
-        self.write_by(Place::Shared, true, buffer)
+        self.write_by(FilePosition::Shared, true, buffer)
     }
 
     /// Position of this rank's pointer (`MPI_File_get_position`).
@@ -389,8 +399,8 @@ impl File {
 }
 
 /// A place further on than any file is refused by the file.
-fn at(place: u64) -> Place {
-    Place::At(i64::try_from(place).unwrap_or(i64::MAX))
+fn at(place: u64) -> FilePosition {
+    FilePosition::At(i64::try_from(place).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -99,8 +99,8 @@ impl Intercommunicator {
         self.run(inter::barrier(&self.sides())?)
     }
 
-    /// Sends the elements of one rank to all ranks of the other group. The root passes [`Root::Here`], the others of its
-    /// group [`Root::Beside`], and those of the other group the root's rank.
+    /// Sends the elements of one rank to all ranks of the other group. The root passes [`Root::ThisRank`], the others of its
+    /// group [`Root::ProcNull`], and those of the other group the root's rank.
     ///
     /// # Errors
     /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if a received element is no valid value of
@@ -210,8 +210,8 @@ mod tests {
             let sum = between.allreduce(&world.rank(), op::sum())?;
             assert_eq!(sum, if low { 2 + 3 + 4 } else { 1 });
             let root = match (low, mine.rank()) {
-                (true, 1) => Root::Here,
-                (true, _) => Root::Beside,
+                (true, 1) => Root::ThisRank,
+                (true, _) => Root::ProcNull,
                 (false, _) => Root::Rank(1),
             };
             let mut number = world.rank();

@@ -155,11 +155,11 @@ impl PointToPoint {
 }
 
 /// What the name of a port leads to.
-enum Called {
+enum PortOwner {
     /// A process of this job.
-    Here(comm::Port),
+    ThisJob(comm::Port),
     /// One of another job.
-    Elsewhere(Box<dyn comm::Line>),
+    OtherJob(Box<dyn comm::Line>),
 }
 
 impl Communicator {
@@ -189,20 +189,20 @@ impl Communicator {
             .flatten();
         let root = u32::try_from(root).unwrap_or(u32::MAX);
         let made = match port {
-            Some(Ok(Called::Elsewhere(way))) => self.comm().connect_elsewhere(root, way)?,
-            Some(Ok(Called::Here(port))) => self.comm().connect_to(root, Some(Ok(port)))?,
+            Some(Ok(PortOwner::OtherJob(way))) => self.comm().connect_to_other_job(root, way)?,
+            Some(Ok(PortOwner::ThisJob(port))) => self.comm().connect_to(root, Some(Ok(port)))?,
             Some(Err(error)) => self.comm().connect_to(root, Some(Err(error)))?,
             None => self.comm().connect_to(root, None)?,
         };
         Ok(Intercommunicator::new(self.made(made)))
     }
 
-    fn find_port(&self, name: &str) -> Result<Called> {
+    fn find_port(&self, name: &str) -> Result<PortOwner> {
         let port = name.to_owned();
         match ask(self.state(), &JobRequest::FindPort { port })? {
-            JobAnswer::Done => port_of(name).map(Called::Here),
+            JobAnswer::Done => port_of(name).map(PortOwner::ThisJob),
             JobAnswer::Elsewhere => match self.state().other_jobs() {
-                Some(other_jobs) => other_jobs.call(name).map(Called::Elsewhere),
+                Some(other_jobs) => other_jobs.call(name).map(PortOwner::OtherJob),
                 None => Err(Error::new(
                     ErrorClass::Port,
                     format!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_at_a_port_that_is_closed_is_told() {
+    fn a_waiter_at_a_port_that_is_closed_is_told() {
         mpi::test(2, |world| {
             let itself = world.split(world.rank() as i32, 0)?;
             if world.rank() == 0 {

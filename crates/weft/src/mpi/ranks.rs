@@ -252,7 +252,7 @@ mod tests {
 
     /// A rank waits for what one of its own threads sends when it has computed.
     #[test]
-    fn a_rank_with_a_thread_that_computes_is_not_accused() {
+    fn a_rank_with_a_thread_that_computes_is_in_no_deadlock() {
         mpi::test(2, |world| {
             std::thread::scope(|scope| {
                 let helper = world.clone();

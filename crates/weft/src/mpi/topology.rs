@@ -13,13 +13,13 @@ use super::{Blocks, Buffer, Element};
 /// Lengths of a grid of `ranks` places, as equal as possible, the largest first (`MPI_Dims_create`).
 ///
 /// ```
-/// assert_eq!(weft::mpi::balanced_lengths(24, 3), [4, 3, 2]);
+/// assert_eq!(weft::mpi::dims_create(24, 3), [4, 3, 2]);
 /// ```
 ///
 /// # Panics
 /// If there are no ranks, or no dimensions.
 #[must_use]
-pub fn balanced_lengths(ranks: usize, dimensions: usize) -> Vec<usize> {
+pub fn dims_create(ranks: usize, dimensions: usize) -> Vec<usize> {
     let ranks = u32::try_from(ranks).unwrap_or(u32::MAX);
     assert!(
         ranks > 0 && dimensions > 0,

@@ -75,7 +75,7 @@ fn c_type(declaration: &Declaration) -> Result<String> {
 /// The functions of the C binding that procedures call.
 fn functions_of_c(fortran: &Fortran, tables: &Tables) -> Result<String> {
     let mut out = format!(
-        "//! {NOTICE}\n//!\n//! Functions of the C binding, by the names that tools stand before.\n\n\
+        "//! {NOTICE}\n//!\n//! Functions of the C binding, by the names that tools interpose.\n\n\
          #![allow(dead_code)]\n\nuse std::ffi::{{c_char, c_int, c_void}};\n\nunsafe extern \"C\" {{\n"
     );
     for (group, function) in tables.functions() {
@@ -279,7 +279,7 @@ impl Argument {
             }
             Type::Handle(_) => {
                 let count = count(group, function, parameter, name)?;
-                let place = Self::new("*mut c_int", format!("{name}_there.place()")).before(
+                let place = Self::new("*mut c_int", format!("{name}_there.as_mut_ptr()")).before(
                     format!("let mut {name}_there = array::handles({name}, {count});"),
                 );
                 match parameter.direction.as_str() {

@@ -137,7 +137,7 @@ impl Translation {
             }
             if single && output {
                 return Ok(
-                    Self::new(format!("handle::place({name}, &mut {name}_made)"))
+                    Self::new(format!("handle::out_pointer({name}, &mut {name}_made)"))
                         .before(format!("let mut {name}_made = 0;"))
                         .after(format!(
                             "if code == 0 {{ handle::store::<{kind}>({name}, {name}_made); }}"
@@ -145,9 +145,10 @@ impl Translation {
                 );
             }
             if single {
-                let loaded = Self::new(format!("handle::place({name}, &mut {name}_there)")).before(
-                    format!("let mut {name}_there = handle::load::<{kind}>({name});"),
-                );
+                let loaded = Self::new(format!("handle::out_pointer({name}, &mut {name}_there)"))
+                    .before(format!(
+                        "let mut {name}_there = handle::load::<{kind}>({name});"
+                    ));
                 return Ok(match parameter.direction.as_str() {
                     "in" => loaded,
                     _ => loaded.after(format!("handle::store::<{kind}>({name}, {name}_there);")),
@@ -157,7 +158,7 @@ impl Translation {
                 bail!("handles of {name} are not translated");
             }
             let count = count(group, function, parameter, name)?;
-            let translated = Self::new(format!("{name}_there.place()")).before(format!(
+            let translated = Self::new(format!("{name}_there.as_mut_ptr()")).before(format!(
                 "let mut {name}_there = array::handles::<{kind}>({name}, {count});"
             ));
             return Ok(match parameter.direction.as_str() {
@@ -239,7 +240,7 @@ fn number(
             .after(format!(
                 "array::encode_numbers(code, {name}, length({length}), {module}::encode);"
             )),
-        (true, Some(length)) if !output && !parameter.kind.starts_with("RANK_") => Translation::new(format!("{name}_there.place()"))
+        (true, Some(length)) if !output && !parameter.kind.starts_with("RANK_") => Translation::new(format!("{name}_there.as_mut_ptr()"))
             .before(format!(
                 "let mut {name}_there = array::Translated::new({name}, length({length}), {module}::decode);"
             )),
@@ -252,16 +253,16 @@ fn status(parameter: &Parameter, declaration: &Declaration) -> Translation {
     let name = &declaration.name;
     if declaration.array {
         let count = parameter.length.as_deref().unwrap_or("count");
-        return Translation::new(format!("{name}_there.place()"))
+        return Translation::new(format!("{name}_there.as_mut_ptr()"))
             .before(format!(
                 "let mut {name}_there = status::Array::new({name}, {count});"
             ))
             .after(format!("{name}_there.store();"));
     }
     let given = match parameter.direction.as_str() {
-        "out" => Translation::new(format!("{name}_there.place({name})"))
+        "out" => Translation::new(format!("{name}_there.out_pointer({name})"))
             .before(format!("let mut {name}_there = Standard::unset();")),
-        _ => Translation::new(format!("{name}_there.place({name})"))
+        _ => Translation::new(format!("{name}_there.out_pointer({name})"))
             .before(format!("let mut {name}_there = Standard::load({name});")),
     };
     match parameter.direction.as_str() {

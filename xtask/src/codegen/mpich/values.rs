@@ -96,7 +96,7 @@ fn datatypes(pairs: &[(i64, i64)], extensions: &[(i64, i64)]) -> String {
         by_standard[(standard - FIRST_DATATYPE) as usize] = *classic;
     }
     let mut out = String::from(
-        "/// By the low byte of the handle: the handle, and that of the standard ABI.\npub const BY_LOW_BYTE: [(u32, u32); 256] = [\n",
+        "/// By the low byte of MPICH's handle: that handle, and the one of the standard ABI.\npub const BY_LOW_BYTE: [(u32, u32); 256] = [\n",
     );
     for (classic, standard) in by_low_byte {
         let _ = writeln!(out, "({classic:#x}, {standard:#x}),");

@@ -70,12 +70,12 @@ pub fn reduce(
     comm: CommRef,
 ) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
-        if root == Root::Beside {
+        if root == Root::ProcNull {
             return Ok(Schedule::of("MPI_Reduce", Vec::new()).into());
         }
         let (count, datatype) = receive.elements()?;
         let out = significant(is_across_from_root(root), || send.buffer(count, datatype))?;
-        let into = significant(root == Root::Here, || receive.buffer())?;
+        let into = significant(root == Root::ThisRank, || receive.buffer())?;
         let reduction = reduction(count, datatype, op).keep();
         return Ok(inter::reduce(&sides, out.as_ref(), into.as_ref(), &reduction, root)?.into());
     }

@@ -1,6 +1,6 @@
 //! Reading and writing, blocking: each call is an [`Access`](weft_mpi::io::Access).
 
-use weft_mpi::io::{Direction, Place};
+use weft_mpi::io::{Direction, FilePosition};
 
 use super::{access_of, refused};
 use crate::args::{BufferArgument, StatusOut};
@@ -15,7 +15,7 @@ const TOGETHER: bool = true;
 fn run(
     fh: &FileObject,
     direction: Direction,
-    place: Place,
+    place: FilePosition,
     together: bool,
     buffer: &BufferArgument,
     mut status: StatusOut,
@@ -38,7 +38,7 @@ pub fn file_read_at(
     run(
         fh,
         Direction::Read,
-        Place::At(offset),
+        FilePosition::At(offset),
         ALONE,
         &buffer,
         status,
@@ -49,7 +49,7 @@ pub fn file_read(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> 
     run(
         fh,
         Direction::Read,
-        Place::Individual,
+        FilePosition::Individual,
         ALONE,
         &buffer,
         status,
@@ -57,7 +57,14 @@ pub fn file_read(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> 
 }
 
 pub fn file_read_shared(fh: &FileObject, buffer: BufferArgument, status: StatusOut) -> Checked<()> {
-    run(fh, Direction::Read, Place::Shared, ALONE, &buffer, status)
+    run(
+        fh,
+        Direction::Read,
+        FilePosition::Shared,
+        ALONE,
+        &buffer,
+        status,
+    )
 }
 
 pub fn file_read_at_all(
@@ -69,7 +76,7 @@ pub fn file_read_at_all(
     run(
         fh,
         Direction::Read,
-        Place::At(offset),
+        FilePosition::At(offset),
         TOGETHER,
         &buffer,
         status,
@@ -80,7 +87,7 @@ pub fn file_read_all(fh: &FileObject, buffer: BufferArgument, status: StatusOut)
     run(
         fh,
         Direction::Read,
-        Place::Individual,
+        FilePosition::Individual,
         TOGETHER,
         &buffer,
         status,
@@ -95,7 +102,7 @@ pub fn file_read_ordered(
     run(
         fh,
         Direction::Read,
-        Place::Shared,
+        FilePosition::Shared,
         TOGETHER,
         &buffer,
         status,
@@ -111,7 +118,7 @@ pub fn file_write_at(
     run(
         fh,
         Direction::Write,
-        Place::At(offset),
+        FilePosition::At(offset),
         ALONE,
         &buffer,
         status,
@@ -122,7 +129,7 @@ pub fn file_write(fh: &FileObject, buffer: BufferArgument, status: StatusOut) ->
     run(
         fh,
         Direction::Write,
-        Place::Individual,
+        FilePosition::Individual,
         ALONE,
         &buffer,
         status,
@@ -134,7 +141,14 @@ pub fn file_write_shared(
     buffer: BufferArgument,
     status: StatusOut,
 ) -> Checked<()> {
-    run(fh, Direction::Write, Place::Shared, ALONE, &buffer, status)
+    run(
+        fh,
+        Direction::Write,
+        FilePosition::Shared,
+        ALONE,
+        &buffer,
+        status,
+    )
 }
 
 pub fn file_write_at_all(
@@ -146,7 +160,7 @@ pub fn file_write_at_all(
     run(
         fh,
         Direction::Write,
-        Place::At(offset),
+        FilePosition::At(offset),
         TOGETHER,
         &buffer,
         status,
@@ -157,7 +171,7 @@ pub fn file_write_all(fh: &FileObject, buffer: BufferArgument, status: StatusOut
     run(
         fh,
         Direction::Write,
-        Place::Individual,
+        FilePosition::Individual,
         TOGETHER,
         &buffer,
         status,
@@ -172,7 +186,7 @@ pub fn file_write_ordered(
     run(
         fh,
         Direction::Write,
-        Place::Shared,
+        FilePosition::Shared,
         TOGETHER,
         &buffer,
         status,

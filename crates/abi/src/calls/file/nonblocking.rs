@@ -1,6 +1,6 @@
 //! Reading and writing, non-blocking: each call is an [`Access`](weft_mpi::io::Access).
 
-use weft_mpi::io::{Direction, Place};
+use weft_mpi::io::{Direction, FilePosition};
 
 use super::{access_of, refused_later};
 use crate::args::{BufferArgument, Out};
@@ -16,7 +16,7 @@ const TOGETHER: bool = true;
 fn begin(
     fh: &FileObject,
     direction: Direction,
-    place: Place,
+    place: FilePosition,
     together: bool,
     buffer: &BufferArgument,
     mut request: Out<c::Request>,
@@ -39,7 +39,7 @@ pub fn file_iread_at(
     begin(
         fh,
         Direction::Read,
-        Place::At(offset),
+        FilePosition::At(offset),
         ALONE,
         &buffer,
         request,
@@ -54,7 +54,7 @@ pub fn file_iread(
     begin(
         fh,
         Direction::Read,
-        Place::Individual,
+        FilePosition::Individual,
         ALONE,
         &buffer,
         request,
@@ -66,7 +66,14 @@ pub fn file_iread_shared(
     buffer: BufferArgument,
     request: Out<c::Request>,
 ) -> Checked<()> {
-    begin(fh, Direction::Read, Place::Shared, ALONE, &buffer, request)
+    begin(
+        fh,
+        Direction::Read,
+        FilePosition::Shared,
+        ALONE,
+        &buffer,
+        request,
+    )
 }
 
 pub fn file_iread_at_all(
@@ -78,7 +85,7 @@ pub fn file_iread_at_all(
     begin(
         fh,
         Direction::Read,
-        Place::At(offset),
+        FilePosition::At(offset),
         TOGETHER,
         &buffer,
         request,
@@ -93,7 +100,7 @@ pub fn file_iread_all(
     begin(
         fh,
         Direction::Read,
-        Place::Individual,
+        FilePosition::Individual,
         TOGETHER,
         &buffer,
         request,
@@ -109,7 +116,7 @@ pub fn file_iwrite_at(
     begin(
         fh,
         Direction::Write,
-        Place::At(offset),
+        FilePosition::At(offset),
         ALONE,
         &buffer,
         request,
@@ -124,7 +131,7 @@ pub fn file_iwrite(
     begin(
         fh,
         Direction::Write,
-        Place::Individual,
+        FilePosition::Individual,
         ALONE,
         &buffer,
         request,
@@ -136,7 +143,14 @@ pub fn file_iwrite_shared(
     buffer: BufferArgument,
     request: Out<c::Request>,
 ) -> Checked<()> {
-    begin(fh, Direction::Write, Place::Shared, ALONE, &buffer, request)
+    begin(
+        fh,
+        Direction::Write,
+        FilePosition::Shared,
+        ALONE,
+        &buffer,
+        request,
+    )
 }
 
 pub fn file_iwrite_at_all(
@@ -148,7 +162,7 @@ pub fn file_iwrite_at_all(
     begin(
         fh,
         Direction::Write,
-        Place::At(offset),
+        FilePosition::At(offset),
         TOGETHER,
         &buffer,
         request,
@@ -163,7 +177,7 @@ pub fn file_iwrite_all(
     begin(
         fh,
         Direction::Write,
-        Place::Individual,
+        FilePosition::Individual,
         TOGETHER,
         &buffer,
         request,

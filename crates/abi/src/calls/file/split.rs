@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use weft_mpi::io::{Direction, Place, SplitCall};
+use weft_mpi::io::{Direction, FilePosition, SplitCall};
 
 use super::{access_of, refused_later};
 use crate::args::{BufferArgument, StatusOut};
@@ -14,7 +14,7 @@ use crate::state::FileObject;
 fn begin(
     fh: &FileObject,
     direction: Direction,
-    place: Place,
+    place: FilePosition,
     buffer: &BufferArgument,
 ) -> Checked<()> {
     let access = access_of(direction, place, true, buffer);
@@ -32,7 +32,7 @@ pub fn file_read_at_all_begin(
     offset: c::Offset,
     buffer: BufferArgument,
 ) -> Checked<()> {
-    begin(fh, Direction::Read, Place::At(offset), &buffer)
+    begin(fh, Direction::Read, FilePosition::At(offset), &buffer)
 }
 
 pub fn file_read_at_all_end(fh: &FileObject, _buf: *mut c_void, status: StatusOut) -> Checked<()> {
@@ -40,7 +40,7 @@ pub fn file_read_at_all_end(fh: &FileObject, _buf: *mut c_void, status: StatusOu
 }
 
 pub fn file_read_all_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
-    begin(fh, Direction::Read, Place::Individual, &buffer)
+    begin(fh, Direction::Read, FilePosition::Individual, &buffer)
 }
 
 pub fn file_read_all_end(fh: &FileObject, _buf: *mut c_void, status: StatusOut) -> Checked<()> {
@@ -48,7 +48,7 @@ pub fn file_read_all_end(fh: &FileObject, _buf: *mut c_void, status: StatusOut) 
 }
 
 pub fn file_read_ordered_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
-    begin(fh, Direction::Read, Place::Shared, &buffer)
+    begin(fh, Direction::Read, FilePosition::Shared, &buffer)
 }
 
 pub fn file_read_ordered_end(fh: &FileObject, _buf: *mut c_void, status: StatusOut) -> Checked<()> {
@@ -60,7 +60,7 @@ pub fn file_write_at_all_begin(
     offset: c::Offset,
     buffer: BufferArgument,
 ) -> Checked<()> {
-    begin(fh, Direction::Write, Place::At(offset), &buffer)
+    begin(fh, Direction::Write, FilePosition::At(offset), &buffer)
 }
 
 pub fn file_write_at_all_end(
@@ -72,7 +72,7 @@ pub fn file_write_at_all_end(
 }
 
 pub fn file_write_all_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
-    begin(fh, Direction::Write, Place::Individual, &buffer)
+    begin(fh, Direction::Write, FilePosition::Individual, &buffer)
 }
 
 pub fn file_write_all_end(fh: &FileObject, _buf: *const c_void, status: StatusOut) -> Checked<()> {
@@ -80,7 +80,7 @@ pub fn file_write_all_end(fh: &FileObject, _buf: *const c_void, status: StatusOu
 }
 
 pub fn file_write_ordered_begin(fh: &FileObject, buffer: BufferArgument) -> Checked<()> {
-    begin(fh, Direction::Write, Place::Shared, &buffer)
+    begin(fh, Direction::Write, FilePosition::Shared, &buffer)
 }
 
 pub fn file_write_ordered_end(

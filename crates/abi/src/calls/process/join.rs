@@ -88,7 +88,7 @@ fn join_elsewhere(
     let way = other_jobs()?.call(theirs);
     tell(fd, if way.is_ok() { REACHED } else { "" })?;
     match way {
-        Ok(way) => Ok(Some(itself.connect_elsewhere(0, way)?)),
+        Ok(way) => Ok(Some(itself.connect_to_other_job(0, way)?)),
         Err(_) => Ok(None),
     }
 }

@@ -11,7 +11,7 @@ use weft_mpi::{Buffer, Op, RequestId};
 
 use super::rank_of;
 use crate::args::{BufferArgument, Out};
-use crate::check::accesses::{Kind, requested, unless_refused, watch};
+use crate::check::accesses::{AccessKind, requested, unless_refused, watch};
 use crate::fault::Checked;
 use crate::generated::constants as k;
 use crate::handle::request::pack;
@@ -53,7 +53,7 @@ pub fn put(
         let number = watch(
             "MPI_Put",
             win.window(),
-            (Kind::Put, &target),
+            (AccessKind::Put, &target),
             (Some(&origin_addr), None),
         );
         let window = win.window();
@@ -76,7 +76,7 @@ pub fn get(
         let number = watch(
             "MPI_Get",
             win.window(),
-            (Kind::Get, &target),
+            (AccessKind::Get, &target),
             (None, Some(&origin_addr)),
         );
         let window = win.window();
@@ -100,7 +100,7 @@ pub fn rput(
     let put = |target| {
         let buffers = (Some(&origin_addr), None);
         let window = win.window();
-        let number = watch("MPI_Rput", window, (Kind::Put, &target), buffers);
+        let number = watch("MPI_Rput", window, (AccessKind::Put, &target), buffers);
         let begun = window.put(origin_addr, &target, Ends::WithRequest);
         requested(window, number, begun)
     };
@@ -122,7 +122,7 @@ pub fn rget(
     let get = |target| {
         let buffers = (None, Some(&origin_addr));
         let window = win.window();
-        let number = watch("MPI_Rget", window, (Kind::Get, &target), buffers);
+        let number = watch("MPI_Rget", window, (AccessKind::Get, &target), buffers);
         let begun = window.get(origin_addr, &target, Ends::WithRequest);
         requested(window, number, begun)
     };
@@ -144,7 +144,7 @@ pub fn accumulate(
         let number = watch(
             "MPI_Accumulate",
             win.window(),
-            (Kind::of(op), &target),
+            (AccessKind::of(op), &target),
             (Some(&origin_addr), None),
         );
         let window = win.window();
@@ -169,7 +169,7 @@ pub fn raccumulate(
     let window = win.window();
     let accumulate = |target| {
         let buffers = (Some(&origin_addr), None);
-        let what = (Kind::of(op), &target);
+        let what = (AccessKind::of(op), &target);
         let number = watch("MPI_Raccumulate", window, what, buffers);
         let begun = window.accumulate(origin_addr, &target, op, Ends::WithRequest);
         requested(window, number, begun)
@@ -202,7 +202,7 @@ pub fn get_accumulate(
         let number = watch(
             "MPI_Get_accumulate",
             win.window(),
-            (Kind::of(op), &target),
+            (AccessKind::of(op), &target),
             (source.as_ref(), Some(&result)),
         );
         let window = win.window();
@@ -229,7 +229,7 @@ pub fn rget_accumulate(
     let window = win.window();
     let begin = |target| {
         let buffers = (source.as_ref(), Some(&result));
-        let what = (Kind::of(op), &target);
+        let what = (AccessKind::of(op), &target);
         let number = watch("MPI_Rget_accumulate", window, what, buffers);
         let begun = window.get_accumulate(source, result, &target, op, Ends::WithRequest);
         requested(window, number, begun)
@@ -291,7 +291,7 @@ pub unsafe fn fetch_and_op(
         let number = watch(
             "MPI_Fetch_and_op",
             win.window(),
-            (Kind::of(op), &target),
+            (AccessKind::of(op), &target),
             (source.as_ref(), Some(&result)),
         );
         let window = win.window();
@@ -325,7 +325,7 @@ pub unsafe fn compare_and_swap(
         let number = watch(
             "MPI_Compare_and_swap",
             win.window(),
-            (Kind::Accumulate(0), &target),
+            (AccessKind::Accumulate(0), &target),
             (Some(&new), Some(&result)),
         );
         let window = win.window();

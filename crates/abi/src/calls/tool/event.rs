@@ -10,7 +10,7 @@ use crate::args::Optional;
 use crate::calls::abi::new_info;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::tool::events::{EVENTS, Kind};
+use crate::tool::events::{EVENTS, EventType};
 use crate::tool::registrations::{LEVELS, Registration, current, kind_of};
 use crate::tool::{self, hand_out, index_of};
 use crate::{c, handle};
@@ -181,14 +181,14 @@ pub fn t_event_read(
     buffer: Optional<c_void>,
 ) -> Checked<()> {
     let event = instance(event_instance)?;
-    let elements = Kind::of(&event).elements;
+    let elements = EventType::of(&event).elements;
     let element = tool::row(elements, element_index, "element")?;
     write(&element.bytes_of(&event), buffer)
 }
 
 pub fn t_event_copy(event_instance: c::ToolHandle, buffer: Optional<c_void>) -> Checked<()> {
     let event = instance(event_instance)?;
-    write(&Kind::of(&event).bytes_of(&event), buffer)
+    write(&EventType::of(&event).bytes_of(&event), buffer)
 }
 
 fn write(bytes: &[u8], buffer: Optional<c_void>) -> Checked<()> {

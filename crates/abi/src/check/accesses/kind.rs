@@ -6,7 +6,7 @@ use weft_mpi::op::Predefined;
 
 /// The effect of an access at the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum AccessKind {
     /// Reads.
     Get,
     /// Writes.
@@ -16,7 +16,7 @@ pub enum Kind {
     Accumulate(u8),
 }
 
-impl Kind {
+impl AccessKind {
     /// An accumulating access. Replacing and reading are compatible with any operation.
     pub fn of(op: &Op) -> Self {
         Self::Accumulate(match op.as_predefined() {
@@ -48,16 +48,16 @@ mod tests {
 
     #[test]
     fn one_must_write_and_operations_differ() {
-        let (sum, max) = (Kind::Accumulate(1), Kind::Accumulate(2));
+        let (sum, max) = (AccessKind::Accumulate(1), AccessKind::Accumulate(2));
         for (one, other, expected) in [
-            (Kind::Get, Kind::Get, false),
-            (Kind::Get, Kind::Put, true),
-            (Kind::Put, Kind::Put, true),
-            (Kind::Put, sum, true),
-            (Kind::Get, sum, true),
+            (AccessKind::Get, AccessKind::Get, false),
+            (AccessKind::Get, AccessKind::Put, true),
+            (AccessKind::Put, AccessKind::Put, true),
+            (AccessKind::Put, sum, true),
+            (AccessKind::Get, sum, true),
             (sum, sum, false),
             (sum, max, true),
-            (sum, Kind::Accumulate(0), false),
+            (sum, AccessKind::Accumulate(0), false),
         ] {
             assert_eq!(one.conflicts(other), expected, "{one:?} {other:?}");
             assert_eq!(other.conflicts(one), expected, "{other:?} {one:?}");

@@ -22,7 +22,7 @@ impl Dice {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
     ByFlag,
-    ByNumber(Past),
+    ByNumber(Overtaken),
 }
 
 enum Doing {
@@ -71,9 +71,9 @@ impl World {
     fn give_back(&self, me: usize, actor: &mut Actor, (at, how): (usize, Held)) {
         match how {
             Held::ByFlag => self.locks[at].leave_by_flag(me),
-            Held::ByNumber(past) => {
+            Held::ByNumber(overtaken) => {
                 self.locks[at].lock().leave();
-                if let Past::Writer(since) = past {
+                if let Overtaken::Writer(since) = overtaken {
                     actor.time = actor.time.max(since);
                 }
             }
@@ -106,7 +106,7 @@ impl World {
                         if self.dice.below(3) == 0 {
                             self.locks[at].bias().turn_on();
                         }
-                        self.take(actor, at, Held::ByNumber(Past::Nobody));
+                        self.take(actor, at, Held::ByNumber(Overtaken::Nobody));
                     }
                     Some(_) => return false,
                 }
@@ -122,13 +122,13 @@ impl World {
                 let holds_up = kept.any(|(kept, _)| self.locks[*kept].lock().is_waited_for());
                 let time = if holds_up { EARLIEST } else { actor.time };
                 match self.locks[at].lock().share_further(time, listed) {
-                    Some(past) => {
+                    Some(overtaken) => {
                         // Passing while it holds somebody up is bounded by that one.
-                        if past != Past::Nobody && !holds_up {
+                        if overtaken != Overtaken::Nobody && !holds_up {
                             self.passed[at] += 1;
                             self.most_passed = self.most_passed.max(self.passed[at]);
                         }
-                        self.take(actor, at, Held::ByNumber(past));
+                        self.take(actor, at, Held::ByNumber(overtaken));
                     }
                     None => return *listed != was,
                 }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use weft_sys::poll;
 
-use super::{Answered, Call, CalledHosts, Place};
+use super::{Answered, Call, CalledHosts, ListenAddressOf};
 use crate::hosts::dial::dial;
 use crate::hosts::link::{Link, LinkError};
-use crate::hosts::way_in;
+use crate::hosts::listen_addresses;
 
 /// How long all of it may take once all hosts have answered: longer than the head waits for agents.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -94,7 +94,7 @@ pub fn call_to_search(
     hosts: &CalledHosts,
     rank: u32,
     may_judge: bool,
-    place: &Place,
+    place: &ListenAddressOf,
 ) -> Option<Judge> {
     let begun = Instant::now();
     for host in 0..hosts.map.count() {
@@ -125,7 +125,7 @@ impl Called {
         let rank = hosts.called(host);
         let name = format!("host {} (rank {rank})", hosts.map.name(host));
         let place = place(rank).and_then(|place| String::from_utf8(place).ok());
-        let Some(addresses) = place.as_deref().and_then(way_in::parse) else {
+        let Some(addresses) = place.as_deref().and_then(listen_addresses::parse) else {
             return Err(format!(
                 "{name} has not said where it can be called: it has no network that other hosts reach, or no thread could be started there"
             ));

@@ -39,7 +39,7 @@ enum Word {
     /// From now on an end without goodbye is a loss.
     Watched,
     /// Goodbye.
-    Part,
+    Goodbye,
 }
 
 /// Facts about losses, and the reaction to one.
@@ -159,7 +159,7 @@ impl HostWatch {
     /// Says goodbye to all.
     pub fn part(&mut self) {
         for one in &mut self.watched {
-            one.link.say(&Word::Part);
+            one.link.say(&Word::Goodbye);
             one.link.drain(LEAVE);
         }
     }
@@ -169,11 +169,11 @@ impl Watched {
     /// Hears it; false: it is not missed.
     fn stays(&mut self, now: Instant) -> bool {
         let filled = self.link.fill();
-        // What was said before the end counts.
+        // Messages from before the end count.
         while let Ok(Some(word)) = self.link.next() {
             match word {
                 Word::Watched => self.counts = true,
-                Word::Part => return false,
+                Word::Goodbye => return false,
             }
         }
         if filled.is_err() {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_without_a_goodbye_is_missed_after_a_moment() {
+    fn a_host_that_ends_without_a_goodbye_is_missed_after_a_moment() {
         let (mut watch, told) = watch();
         let (link, theirs) = pair();
         watch.called(2, link);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_said_goodbye_is_not_missed() {
+    fn a_host_that_has_said_goodbye_is_not_missed() {
         let (mut watch, told) = watch();
         let (link, theirs) = pair();
         watch.called(1, link);
@@ -245,7 +245,7 @@ mod tests {
 
     /// Rank 0 may have finalised before it has heard the call.
     #[test]
-    fn who_has_not_answered_is_not_missed() {
+    fn a_host_that_has_not_answered_is_not_missed() {
         let (mut watch, _) = watch();
         for (answers, missed) in [(false, 0), (true, 1)] {
             let (link, mut theirs) = pair();

@@ -74,7 +74,7 @@ impl CallListener {
     ) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let count = hosts.map.count() as usize;
-        let keeper = Keeper {
+        let listener_thread = ListenerThread {
             port: JoinListener::over(port, hosts.key.clone(), count)?,
             end: Arc::clone(&end),
             rank,
@@ -85,8 +85,9 @@ impl CallListener {
             watch: HostWatch::new(hosts.clone(), losses),
         };
         let (begun, watch_begun) = mpsc::channel();
-        let thread = signal::spawn_without_signals("weft-calls", move || keeper.run(begun))?;
-        // Who dies before rank 0 has heard of it is missed by nobody. It ends when the other end is dropped: dialling and its answer
+        let thread =
+            signal::spawn_without_signals("weft-calls", move || listener_thread.run(begun))?;
+        // A rank that dies before rank 0 has heard of it is missed by nobody. It ends when the other end is dropped: dialling and its answer
         // have limits.
         let _: Result<(), _> = watch_begun.recv();
         Ok(Self {
@@ -127,7 +128,7 @@ enum Head {
     },
 }
 
-/// Who has called.
+/// The callers.
 struct Caller {
     link: Link,
     /// For the head, or the agent; `None`: for nothing.
@@ -151,7 +152,7 @@ enum Awaited {
     Agent,
 }
 
-struct Keeper<S> {
+struct ListenerThread<S> {
     port: JoinListener,
     end: Arc<EventFd>,
     /// Of this process.
@@ -163,7 +164,7 @@ struct Keeper<S> {
     watch: HostWatch,
 }
 
-impl<S: Start> Keeper<S> {
+impl<S: Start> ListenerThread<S> {
     /// `begun` is dropped once the watch has begun.
     fn run(mut self, begun: mpsc::Sender<()>) {
         self.watch.begin(self.rank);
@@ -239,7 +240,7 @@ impl<S: Start> Keeper<S> {
 
     /// Does what a caller asks; an error: it is gone.
     fn hear_caller(&mut self, caller: &mut Caller, reading: bool) -> Result<(), LinkError> {
-        // What was said before the end counts.
+        // Messages from before the end count.
         let filled = match reading {
             true => caller.link.fill(),
             false => Ok(()),
@@ -248,7 +249,7 @@ impl<S: Start> Keeper<S> {
             let answered = match call {
                 Call::Begin => self.begin(caller),
                 Call::Join { head } => self.join(caller, &head),
-                // What else comes is said to who has the link then.
+                // Later messages go to whoever has the link then.
                 Call::Watch { rank } => {
                     caller.kept = Some(Kept::Watched(rank));
                     return Ok(());

@@ -33,7 +33,7 @@ impl Launchers {
 }
 
 impl Started {
-    fn saying(&mut self, answers: &[Answer]) -> OwnedFd {
+    fn answering(&mut self, answers: &[Answer]) -> OwnedFd {
         let (ours, theirs) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
         for answer in answers {
             passing::send(&theirs, &answer.encode(), &[]).expect("there is room");
@@ -48,7 +48,7 @@ impl Start for Launchers {
         let mut started = self.open();
         started.heads += 1;
         let place = b"4000,10.0.0.1".to_vec();
-        Ok(started.saying(&[Answer::Value(Some(place)), Answer::Taken]))
+        Ok(started.answering(&[Answer::Value(Some(place)), Answer::Taken]))
     }
 
     fn agent(&self, head: &str) -> Result<StartingLauncher, String> {
@@ -63,7 +63,10 @@ impl Start for Launchers {
         let (lifeline, writing) = descriptor::pipe().expect("descriptors");
         // Its end would be that of this process.
         std::mem::forget(writing);
-        Ok(StartingLauncher::said(started.saying(&[answer]), lifeline))
+        Ok(StartingLauncher::said(
+            started.answering(&[answer]),
+            lifeline,
+        ))
     }
 
     fn is_adopted(&self) -> bool {
@@ -125,7 +128,7 @@ impl Job {
 }
 
 #[test]
-fn there_is_one_head_and_one_agent_of_each_host_whoever_calls() {
+fn there_is_one_head_and_one_agent_of_each_host_for_any_caller() {
     let job = Job::new();
     std::thread::scope(|scope| {
         let callers: Vec<_> = (0..4).map(|_| scope.spawn(|| job.call())).collect();
@@ -165,7 +168,7 @@ fn nothing_is_begun_when_a_host_cannot_be_called() {
 }
 
 #[test]
-fn who_does_not_know_the_key_starts_nothing() {
+fn a_caller_that_does_not_know_the_key_starts_nothing() {
     let mut job = Job::new();
     let key = std::mem::replace(&mut job.hosts.key, Key::random().expect("random"));
     assert!(job.call().is_err());
@@ -176,7 +179,7 @@ fn who_does_not_know_the_key_starts_nothing() {
 
 /// A rank that dies as soon as it can is missed.
 #[test]
-fn who_hears_calls_is_watched_from_then_on() {
+fn a_rank_that_answers_calls_is_watched_from_then_on() {
     let job = Job::new();
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let asked = Arc::new(Mutex::new(false));

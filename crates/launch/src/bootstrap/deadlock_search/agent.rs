@@ -14,7 +14,7 @@ use weft_sys::poll::PollFd;
 use super::host_ranks::WatchedHost;
 use super::other_hosts::{FromHost, ToHost};
 use super::{HOST_LEAVE, HostRanks, SILENCE};
-use crate::bootstrap::calls::{CalledHosts, Judge, Place, call_to_search};
+use crate::bootstrap::calls::{CalledHosts, Judge, ListenAddressOf, call_to_search};
 use crate::hosts::Rest;
 use crate::hosts::link::{Link, LinkError};
 use crate::job::deadlock::WatchedRanks;
@@ -84,12 +84,12 @@ impl Agent {
         }
     }
 
-    /// Obeys messages that have arrived from the head. True: all ranks of this host are to be stopped.
-    pub fn obey(&mut self) -> bool {
+    /// Executes orders that have arrived from the head. True: all ranks of this host are to be stopped.
+    pub fn execute(&mut self) -> bool {
         let Some(mut link) = self.link.take() else {
             return false;
         };
-        match self.obey_all(&mut link) {
+        match self.execute_all(&mut link) {
             Ok(stops) => {
                 self.link = Some(link);
                 stops
@@ -101,7 +101,7 @@ impl Agent {
         }
     }
 
-    fn obey_all(&mut self, link: &mut Link) -> Result<bool, LinkError> {
+    fn execute_all(&mut self, link: &mut Link) -> Result<bool, LinkError> {
         link.fill()?;
         while let Some(word) = link.next()? {
             match word {
@@ -122,7 +122,7 @@ impl Agent {
 
     /// Looks, if it is time to, and sends reports. `place` returns the address at which the lowest rank of a host can be
     /// called. True: this rank is to judge.
-    pub fn look(&mut self, now: Instant, place: &Place) -> bool {
+    pub fn look(&mut self, now: Instant, place: &ListenAddressOf) -> bool {
         if now < self.rest.next_look() {
             return false;
         }
@@ -143,12 +143,12 @@ impl Agent {
 
     /// Another host has called this rank to judge. Returns whether it is to: not if there is a rank that judges before
     /// it.
-    pub fn is_to_judge(&mut self, place: &Place) -> bool {
+    pub fn is_to_judge(&mut self, place: &ListenAddressOf) -> bool {
         self.link.is_none() && self.call(place)
     }
 
     /// Calls the head, and says how far the ranks are. True: this rank is to judge.
-    fn call(&mut self, place: &Place) -> bool {
+    fn call(&mut self, place: &ListenAddressOf) -> bool {
         match call_to_search(&self.hosts, self.rank, self.may_judge, place) {
             Some(Judge::This) => return true,
             Some(Judge::Other(link)) => {
@@ -216,7 +216,7 @@ impl Agent {
 
 /// Tells the head that this rank ends with MPI before others do, which may wait for it. Returns the link, by whose end
 /// the head learns of that of this process. Nothing is said about others, which report themselves.
-pub fn leave_early(host: &HostRanks, place: &Place) -> Option<Link> {
+pub fn leave_early(host: &HostRanks, place: &ListenAddressOf) -> Option<Link> {
     match call_to_search(&host.hosts, host.rank, false, place)? {
         Judge::This => None,
         Judge::Other(mut link) => {

@@ -17,7 +17,7 @@ use weft_sys::poll::PollFd;
 use super::host_ranks::WatchedHost;
 use super::{HOST_LEAVE, HostRanks, SILENCE};
 use crate::bootstrap::hosts::HostMap;
-use crate::control::Told;
+use crate::control::Notice;
 use crate::hosts::link::{Link, LinkError};
 use crate::job::deadlock::WatchedRanks;
 use crate::job::{RemoteRanks, mixed};
@@ -131,7 +131,7 @@ impl OtherHosts {
             let is_there = rank < self.map.size() && self.map.host(rank) == host;
             is_there.then_some(()).ok_or_else(strange)
         };
-        // What was said before the end counts.
+        // Messages from before the end count.
         while let Some(said) = one.link.next()? {
             match said {
                 FromHost::Runs {
@@ -142,7 +142,7 @@ impl OtherHosts {
                     check(rank)?;
                     self.ranks.start(host as usize, rank, process);
                     if is_initialised {
-                        self.ranks.tell(rank, &Told::Initialised);
+                        self.ranks.tell(rank, &Notice::Initialised);
                     }
                 }
                 FromHost::Ended { rank } => {

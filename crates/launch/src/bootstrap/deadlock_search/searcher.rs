@@ -16,7 +16,7 @@ use weft_sys::{passing, process, signal};
 
 use super::agent::Agent;
 use super::head::Head;
-use super::{Member, VARIABLE, VERDICT};
+use super::{Member, OUTCOME, VARIABLE};
 use crate::bootstrap::key_listener::KeyListener;
 use crate::control::{LONGEST, Message, WaitsInPieces};
 use crate::hosts::link::Link;
@@ -31,7 +31,7 @@ const PASSED_ON: Duration = Duration::from_millis(200);
 /// process ends.
 pub const ENDS: Duration = Duration::from_secs(3);
 
-/// What the thread is told.
+/// An order to the thread.
 enum Order {
     /// A rank of another host has called, which searches there.
     TakeIn(u32, Box<Link>),
@@ -69,7 +69,7 @@ impl Search {
         let searcher = Searcher {
             watch,
             listener: KeyListener::new(listener, member.host.hosts.key.clone())?,
-            voices: Vec::new(),
+            connections: Vec::new(),
             role,
             wake: Arc::clone(&wake),
             ordered,
@@ -110,8 +110,8 @@ impl Search {
     }
 }
 
-/// A rank that has come.
-struct Voice {
+/// The connection of a rank that has come.
+struct RankConnection {
     rank: u32,
     socket: OwnedFd,
     waits: WaitsInPieces,
@@ -147,7 +147,7 @@ impl Role {
                 head.hear_hosts(ready);
                 None
             }
-            Self::Agent(agent) => (ready.contains(&true) && agent.obey()).then_some(&**agent),
+            Self::Agent(agent) => (ready.contains(&true) && agent.execute()).then_some(&**agent),
         }
     }
 
@@ -166,7 +166,7 @@ struct Searcher {
     ordered: Receiver<Order>,
     leave: Sender<Link>,
     listener: KeyListener,
-    voices: Vec<Voice>,
+    connections: Vec<RankConnection>,
     role: Role,
 }
 
@@ -193,7 +193,7 @@ impl Searcher {
         {
             self.role = self.member.head(&self.watch);
         }
-        // Who is not to judge closes the link: whoever has called looks for another one.
+        // A rank that is not to be the head closes the link: the caller looks for another one.
         if let Role::Head(head) = &mut self.role {
             head.take_in(rank, link);
         }
@@ -204,9 +204,10 @@ impl Searcher {
         let mut entries = vec![PollFd::new(&*self.wake, Interest::Read)];
         let listener = self.listener.sockets();
         entries.extend(listener.map(|socket| PollFd::new(socket, Interest::Read)));
-        let voices_at = entries.len();
-        let voices = self.voices.iter();
-        entries.extend(voices.map(|voice| PollFd::new(&voice.socket, Interest::Read)));
+        let connections_at = entries.len();
+        let connections = self.connections.iter();
+        entries
+            .extend(connections.map(|connection| PollFd::new(&connection.socket, Interest::Read)));
         let hosts_at = entries.len();
         entries.extend(self.role.entries());
         let look = self.role.next_look();
@@ -215,7 +216,7 @@ impl Searcher {
         let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
         drop(entries);
         if let Some(agent) = self.role.hear_hosts(&ready[hosts_at..]) {
-            note_verdict(&self.member, &self.voices);
+            note_outcome(&self.member, &self.connections);
             agent.stop();
         }
         if ready[0] {
@@ -227,16 +228,16 @@ impl Searcher {
                 }
             }
         }
-        self.hear(&ready[voices_at..hosts_at]);
-        if ready[1..voices_at].contains(&true) {
+        self.hear(&ready[connections_at..hosts_at]);
+        if ready[1..connections_at].contains(&true) {
             let came = self.listener.take().into_iter();
-            self.voices.extend(came.map(|came| Voice {
+            self.connections.extend(came.map(|came| RankConnection {
                 rank: came.rank,
                 socket: came.socket,
                 waits: WaitsInPieces::default(),
             }));
-            // What they have come to say is there, as a rule.
-            let all = vec![true; self.voices.len()];
+            // Their message is usually there already.
+            let all = vec![true; self.connections.len()];
             self.hear(&all);
         }
         let now = Instant::now();
@@ -259,8 +260,8 @@ impl Searcher {
     fn hear(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
         let role = &mut self.role;
-        self.voices
-            .retain_mut(|voice| ready.next() != Some(&true) || voice.hear(role).is_ok());
+        self.connections
+            .retain_mut(|connection| ready.next() != Some(&true) || connection.hear(role).is_ok());
     }
 
     /// No rank can ever go on.
@@ -275,7 +276,7 @@ impl Searcher {
         let (text, code) = deadlock::told_by_ranks(found, left, None);
         if head.is_on_several_hosts() {
             // Hosts do not end at the same moment: nobody is to complain of the end of another one.
-            note_verdict(&self.member, &self.voices);
+            note_outcome(&self.member, &self.connections);
             head.stop_others();
         }
         say(&text);
@@ -289,11 +290,11 @@ impl Searcher {
 
 /// The ranks of this host are about to be ended: who finds another one lost does not complain, should it go on once more before that, as
 /// some launchers let it.
-fn note_verdict(member: &Member, voices: &[Voice]) {
-    let _ = member.verdict.set(());
-    for voice in voices {
+fn note_outcome(member: &Member, connections: &[RankConnection]) {
+    let _ = member.outcome.set(());
+    for connection in connections {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _ = send(&voice.socket, VERDICT, flags);
+        let _ = send(&connection.socket, OUTCOME, flags);
     }
 }
 
@@ -308,7 +309,7 @@ fn stop(head: &mut Head, found: &Standstill) {
     head.stop_itself();
 }
 
-impl Voice {
+impl RankConnection {
     /// Reads what it has to say; an error: it is gone.
     fn hear(&mut self, role: &mut Role) -> io::Result<()> {
         let mut bytes = [0; LONGEST];

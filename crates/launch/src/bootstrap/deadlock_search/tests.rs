@@ -24,7 +24,7 @@ struct Rank {
     _fabric: Shm,
 }
 
-/// What the launcher is told.
+/// A message to the launcher.
 type Told = (u8, String);
 
 fn ranks(count: u32, on_deadlock: OnDeadlock) -> Vec<Rank> {
@@ -154,7 +154,7 @@ fn run<T>(ranks: &[Rank], sleepers: &[(usize, u32)], meanwhile: impl FnOnce() ->
 }
 
 #[test]
-fn who_waits_for_each_other_is_found_by_the_lowest() {
+fn the_lowest_rank_finds_ranks_that_wait_for_each_other() {
     let ranks = ranks(2, OnDeadlock::End);
     let (tell, told) = channel();
     ranks.iter().for_each(|rank| rank.begin(&tell));
@@ -194,7 +194,7 @@ fn another_one_goes_on_with_the_search() {
 }
 
 #[test]
-fn who_begins_anew_is_asked_again() {
+fn a_rank_that_begins_anew_is_asked_again() {
     let ranks = ranks(2, OnDeadlock::End);
     let (tell, told) = channel();
     ranks.iter().for_each(|rank| rank.begin(&tell));
@@ -205,7 +205,7 @@ fn who_begins_anew_is_asked_again() {
 }
 
 #[test]
-fn nobody_is_accused_who_is_awake_or_not_asked() {
+fn ranks_that_are_awake_or_not_asked_are_in_no_deadlock() {
     let (tell, told) = channel();
     let all = ranks(2, OnDeadlock::End);
     all.iter().for_each(|rank| rank.begin(&tell));

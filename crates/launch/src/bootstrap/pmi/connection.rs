@@ -111,8 +111,8 @@ impl Connection {
     /// and this rank with it. No effect after finalising.
     pub fn report_loss(&mut self, lost: &str) {
         if !self.over {
-            crate::saying::tell(format_args!("weft: {lost}"));
-            watch::let_words_leave();
+            crate::user_output::tell(format_args!("weft: {lost}"));
+            watch::wait_for_output_readers();
             let _ = self.client.say(&abort_line(1));
         }
     }
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
 
-    /// What another rank has put there by itself: nothing that it says has us ask without end.
+    /// A value that another rank has put there by itself: no value makes us ask without end.
     #[test]
     fn a_forged_value_is_refused() {
         for (first, rest) in [

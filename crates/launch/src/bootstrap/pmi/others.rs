@@ -18,7 +18,7 @@ use crate::bootstrap::deadlock_search::{self, DeadlockSearch, HostRanks};
 use crate::bootstrap::hosts::{HostMap, name_of_this_host};
 use crate::bootstrap::later::{self, Later, LaterRoom};
 use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
-use crate::hosts::way_in;
+use crate::hosts::listen_addresses;
 use crate::options::OnDeadlock;
 use crate::{plan, segment};
 
@@ -40,7 +40,7 @@ pub trait Store {
     fn launcher(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// What a rank has found out of the others.
+/// The knowledge of a rank about the others.
 pub struct Others {
     pub hosts: HostMap,
     pub key: Key,
@@ -52,7 +52,7 @@ pub struct Others {
 
 /// A rank's data about itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Itself {
+pub struct ThisRank {
     pub rank: u32,
     pub size: u32,
     /// Number of processes expected to be useful.
@@ -66,8 +66,11 @@ pub struct Itself {
 }
 
 /// Finds out which rank is on which host, and gets the memory of this host.
-pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others, BootstrapError> {
-    let Itself { rank, size, .. } = itself;
+pub fn find_others(
+    connection: &mut impl Store,
+    this_rank: ThisRank,
+) -> Result<Others, BootstrapError> {
+    let ThisRank { rank, size, .. } = this_rank;
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
     let listener = share::SegmentListener::open().map_err(system)?;
     let here = identity_of_this_host()?;
@@ -118,7 +121,7 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
     let hosts = HostMap::group(cards);
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
     let may_grow = match hosts.count() {
-        1 if !itself.shares => Err(later::over_tcp(itself.launcher)),
+        1 if !this_rank.shares => Err(later::over_tcp(this_rank.launcher)),
         _ => Ok(plan::room_of_host(size, hosts.count())),
     };
     let meeting_name = format!("{}-later", listeners[lowest as usize]);
@@ -147,7 +150,7 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
     let called = CalledHosts {
         map: hosts.clone(),
         key: key.clone(),
-        universe: itself.universe,
+        universe: this_rank.universe,
     };
     // All of a host are asked, and of each it is known whether its process has ended.
     let same_ids = |one: u32| {
@@ -160,7 +163,7 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
                 hosts: called.clone(),
                 rank,
                 name: format!("{}-deadlocks", listeners[lowest as usize]),
-                on_deadlock: itself.on_deadlock,
+                on_deadlock: this_rank.on_deadlock,
                 stop: deadlock_search::stop,
             },
             memory.try_clone().map_err(system)?,
@@ -206,10 +209,10 @@ fn open_port(
     connection: &mut impl Store,
     rank: u32,
 ) -> Result<Option<TcpListener>, BootstrapError> {
-    let way = way_in::listen(None, 0).ok().flatten();
+    let way = listen_addresses::listen(None, 0).ok().flatten();
     let text = way
         .as_ref()
-        .and_then(|(_, addresses)| way_in::text(addresses, VALUE_LIMIT));
+        .and_then(|(_, addresses)| listen_addresses::text(addresses, VALUE_LIMIT));
     let text = text.unwrap_or_else(|| "-".into());
     connection.put(rank, calls::NAME, text.as_bytes())?;
     Ok(way.map(|(listener, _)| listener))

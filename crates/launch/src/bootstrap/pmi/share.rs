@@ -91,7 +91,7 @@ impl SegmentListener {
         // A listener has no end.
         let launcher = launcher.unwrap_or_else(|| self.socket.as_fd());
         while candidates.served.len() < others as usize {
-            // Who waits keeps the listener readable, also while nobody can be let in.
+            // A connection that waits keeps the listener readable, also while none can be accepted.
             let now = Instant::now();
             rests_until = rests_until.filter(|until| now < *until);
             let listening = match rests_until {
@@ -162,15 +162,15 @@ impl SegmentListener {
     }
 }
 
-/// Those who have connected, and may be ranks of this host.
+/// Processes that have connected, and may be ranks of this host.
 struct Candidates<'a> {
     common: [BorrowedFd<'a>; COMMON],
     key: &'a Key,
-    /// Who has not shown a key, in the order in which they came.
+    /// Those without a key so far, in the order of their arrival.
     waiting: Vec<(u64, OwnedFd)>,
     next: u64,
     eviction: EvictionPolicy,
-    /// Who has got it.
+    /// The ranks that have got it.
     served: Vec<Neighbour>,
 }
 
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_key_gets_the_memory_and_nobody_else() {
+    fn only_a_process_that_knows_the_key_gets_the_memory() {
         let key = Key::random().expect("random");
         let other = Key::random().expect("random");
         let listener = SegmentListener::open().expect("sockets");

@@ -27,11 +27,11 @@ use super::super::hosts::name_of_this_host;
 const PASSING_ON: Duration = Duration::from_millis(100);
 
 /// Waits until the readers of this process's last output have it: the launcher is about to end the process.
-pub fn let_words_leave() {
+pub fn wait_for_output_readers() {
     let _ = poll::wait(&mut [], Some(PASSING_ON));
 }
 
-/// What is said before an end in order.
+/// The message before an orderly end.
 const GOODBYE: &[u8] = b"g";
 
 /// Another rank of this host.
@@ -130,7 +130,7 @@ fn first_lost(neighbours: &[Neighbour]) -> Option<u32> {
         let mut still = Vec::with_capacity(left.len());
         for (neighbour, spoken) in left.iter().zip(&spoken) {
             let ended = neighbour.process.is_some() && processes.next() == Some(&true);
-            // What was said before the end counts.
+            // Messages from before the end count.
             match (*spoken || ended).then(|| neighbour.heard()).flatten() {
                 Some(true) => {}
                 Some(false) => return Some(neighbour.rank),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_without_goodbye_is_named() {
+    fn a_rank_that_ends_without_a_goodbye_is_named() {
         let (one, with) = pair(1);
         let (two, without) = pair(2);
         let (three, alive) = pair(3);
@@ -172,7 +172,7 @@ mod tests {
 
     /// Both have said goodbye, and the other one has ended without reading ours.
     #[test]
-    fn a_goodbye_is_heard_of_who_has_not_read_ours() {
+    fn a_goodbye_is_heard_from_a_rank_that_has_not_read_ours() {
         let (one, other) = pair(1);
         let there = Neighbour::new(0, other);
         there.part();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_lost_when_all_have_parted() {
+    fn no_rank_is_lost_when_all_have_said_goodbye() {
         let (one, other) = pair(1);
         part(&[Neighbour::new(0, other)]);
         assert_eq!(first_lost(&[one]), None);

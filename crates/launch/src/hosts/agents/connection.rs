@@ -22,7 +22,7 @@ use crate::hosts::handshake::LinkHandshake;
 use crate::hosts::link::{Link, LinkError, Streams};
 use crate::hosts::message::{FromAgent, Hello, MARK, RELEASE, ToAgent};
 use crate::hosts::protocol::{self, Protocol};
-use crate::mapping::{HostSlots, WayThere};
+use crate::mapping::{AgentCommand, HostSlots};
 use crate::signals;
 
 /// Bytes that may come before the mark.
@@ -51,7 +51,7 @@ enum Phase {
 pub struct AgentConnection {
     /// As the user calls its host; for one that joined as it calls itself, once it has.
     name: Option<String>,
-    /// Who it says it is, once it has.
+    /// Its own introduction, once it has come.
     hello: Option<Hello>,
     /// All of its ranks have ended, and it has said everything.
     ended: bool,
@@ -64,9 +64,9 @@ pub struct AgentConnection {
     slow: Option<Instant>,
     /// What its command complains about.
     errors: Option<File>,
-    complaint: Vec<u8>,
+    error_output: Vec<u8>,
     /// Why it leaves, if it has said so.
-    farewell: Option<String>,
+    leaving_reason: Option<String>,
 }
 
 /// Data for all agents in one turn.
@@ -77,7 +77,7 @@ pub struct Turn<'a> {
     /// After so long without a word an agent is dead.
     pub silence: Duration,
     /// Their messages were not read, in this turn or the last one, on purpose.
-    pub excused: bool,
+    pub reading_paused: bool,
     /// When it began.
     pub now: Instant,
 }
@@ -93,8 +93,8 @@ impl AgentConnection {
             introduces: None,
             slow: None,
             errors: None,
-            complaint: Vec::new(),
-            farewell: None,
+            error_output: Vec::new(),
+            leaving_reason: None,
         }
     }
 
@@ -102,7 +102,7 @@ impl AgentConnection {
     ///
     /// # Errors
     /// If its command cannot be started.
-    pub fn start(host: &HostSlots, way: &WayThere) -> io::Result<Self> {
+    pub fn start(host: &HostSlots, way: &AgentCommand) -> io::Result<Self> {
         let Reached {
             input,
             output,
@@ -168,7 +168,7 @@ impl AgentConnection {
     }
 
     /// Tells it to end its ranks. An agent that has not connected yet has none and would not receive it: nothing more is
-    /// read from it either, not even its complaint about being cut off.
+    /// read from it either, not even what its command says about being cut off.
     pub fn end(&mut self) {
         match &self.phase {
             Phase::Connected(_) => self.say(&ToAgent::End),
@@ -321,8 +321,8 @@ impl AgentConnection {
         let Phase::Connected(link) = &mut self.phase else {
             return Ok(());
         };
-        if turn.excused {
-            link.excuse();
+        if turn.reading_paused {
+            link.restart_clock();
         }
         link.check(turn.now)?;
         if self.introduces.is_some_and(|until| turn.now >= until) {
@@ -338,7 +338,7 @@ impl AgentConnection {
         let Phase::Connected(link) = &mut self.phase else {
             return Ok(());
         };
-        // What came before an end still counts.
+        // Messages from before an end still count.
         let filled = link.fill();
         while let Some(message) = link.next::<FromAgent>()? {
             if let FromAgent::Hello(hello) = &message
@@ -356,12 +356,12 @@ impl AgentConnection {
                     self.introduces = None;
                     self.name.get_or_insert_with(|| one_word(&hello.host));
                     self.hello = Some(hello);
-                    events.push(Event::Here { agent: index });
+                    events.push(Event::Introduced { agent: index });
                 }
                 FromAgent::Alive => {}
                 FromAgent::Leaving { signal } => {
                     let name = signals::name(signal);
-                    self.farewell =
+                    self.leaving_reason =
                         Some(format!("Weft was ended there by signal {signal} ({name})"));
                 }
                 message => events.push(Event::Said {
@@ -375,15 +375,15 @@ impl AgentConnection {
 
     /// Reads what its command complains about. Once there is an agent, this is for the user; before, it is
     /// the reason why there is none.
-    pub fn read_complaint(&mut self, events: &mut Vec<Event>) {
+    pub fn read_error_output(&mut self, events: &mut Vec<Event>) {
         let Some(errors) = &mut self.errors else {
             return;
         };
         let mut bytes = [0; 4096];
         match errors.read(&mut bytes) {
             Ok(0) => self.errors = None,
-            Ok(count) if self.complaint.len() < NOISE => {
-                self.complaint.extend_from_slice(&bytes[..count]);
+            Ok(count) if self.error_output.len() < NOISE => {
+                self.error_output.extend_from_slice(&bytes[..count]);
             }
             Ok(_) => {}
             Err(error) => match error.kind() {
@@ -392,8 +392,8 @@ impl AgentConnection {
             },
         }
         if self.hello.is_some() {
-            while let Some(end) = self.complaint.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.complaint.drain(..=end).collect();
+            while let Some(end) = self.error_output.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.error_output.drain(..=end).collect();
                 let line = String::from_utf8_lossy(line.trim_ascii()).into_owned();
                 if !line.is_empty() {
                     events.push(Event::Note(format!("{}: {line}", self.name())));
@@ -405,14 +405,14 @@ impl AgentConnection {
     /// It is gone.
     fn lose(&mut self, index: usize, error: &LinkError, events: &mut Vec<Event>) {
         // Why, its command may just have said.
-        self.read_complaint(&mut Vec::new());
+        self.read_error_output(&mut Vec::new());
         self.phase = Phase::Gone;
         let reason = if self.ended {
             None
-        } else if self.farewell.is_some() && !matches!(error, LinkError::Broken(_)) {
-            self.farewell.take()
-        } else if self.hello.is_none() && !self.complaint.is_empty() {
-            let said = String::from_utf8_lossy(&self.complaint);
+        } else if self.leaving_reason.is_some() && !matches!(error, LinkError::Broken(_)) {
+            self.leaving_reason.take()
+        } else if self.hello.is_none() && !self.error_output.is_empty() {
+            let said = String::from_utf8_lossy(&self.error_output);
             let last = said
                 .lines()
                 .rev()

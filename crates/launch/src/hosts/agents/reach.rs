@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use weft_sys::{descriptor, process, signal};
 
-use crate::mapping::{HostSlots, WayThere};
+use crate::mapping::{AgentCommand, HostSlots};
 use crate::signals::HANDLED;
 
 /// The streams of a command that was started; reading them does not wait.
@@ -27,7 +27,7 @@ pub struct Reached {
 ///
 /// # Errors
 /// If the command cannot be started.
-pub fn reach(host: &HostSlots, way: &WayThere) -> io::Result<Reached> {
+pub fn reach(host: &HostSlots, way: &AgentCommand) -> io::Result<Reached> {
     let mut command = if host.is_here() {
         Command::new(std::env::current_exe()?)
     } else {

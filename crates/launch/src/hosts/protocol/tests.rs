@@ -61,7 +61,7 @@ fn assigned() -> Protocol {
 }
 
 #[test]
-fn profiles_and_clocks_are_told_by_who_was_asked() {
+fn only_an_agent_that_was_asked_sends_profiles_and_clocks() {
     let piece = |rank, length| FromAgent::Profile {
         rank,
         piece: vec![0; length],
@@ -97,7 +97,7 @@ fn profiles_and_clocks_are_told_by_who_was_asked() {
 fn the_life_of_an_honest_agent_is_allowed() {
     let mut agent = assigned();
     agent.said(&ToAgent::Input { bytes: vec![0; 9] });
-    let abort = Told::Abort {
+    let abort = Notice::Abort {
         code: 3,
         text: "why".into(),
     };
@@ -127,7 +127,7 @@ fn the_life_of_an_honest_agent_is_allowed() {
         exited(2),
         output(2, b"y"),
         output(2, b""),
-        FromAgent::Told {
+        FromAgent::Notice {
             rank: 3,
             told: abort,
         },
@@ -258,13 +258,13 @@ fn it_offers_and_starts_only_what_it_was_asked_for() {
 #[test]
 fn what_it_may_not_say_is_named() {
     let long = "x".repeat(TEXT + 1);
-    let told = |rank, told| FromAgent::Told { rank, told };
+    let told = |rank, told| FromAgent::Notice { rank, told };
     for (first, forged, said) in [
         (None, hello(), "twice who it is"),
         (None, exited(1), "rank 1, which is not one of its own"),
         (None, exited(u32::MAX), "not one of its own"),
         (None, output(4, b"x"), "not one of its own"),
-        (None, told(0, Told::Finalised), "not one of its own"),
+        (None, told(0, Notice::Finalised), "not one of its own"),
         (None, put(5, "a", 1), "not one of its own"),
         (Some(exited(2)), exited(2), "twice that rank 2"),
         (Some(output(2, b"")), output(2, b"x"), "has closed"),
@@ -311,7 +311,7 @@ fn what_it_may_not_say_is_named() {
             None,
             told(
                 2,
-                Told::Abort {
+                Notice::Abort {
                     code: 0,
                     text: long,
                 },

@@ -100,7 +100,7 @@ pub fn core(ranks: &BTreeMap<u32, RankWaits>) -> Option<Core> {
         .iter()
         .map(|(rank, waits)| (*rank, needs_of(*rank, waits, &all)))
         .collect();
-    // Who waits for one that is gone needs no further reason.
+    // A rank that waits for one that is gone needs no further reason.
     for (rank, needs) in &needs {
         let gone = |other: &&u32| !all.contains(other);
         if !needs.any
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_any_makes_a_knot() {
+    fn ranks_that_wait_for_any_of_several_make_a_knot() {
         let any = vec![from(None), from(Some(0)), from(Some(0))];
         assert_eq!(of(any), Some(Core::Knot(vec![0, 1, 2])));
         // A cycle beside it says more.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_the_reason() {
+    fn a_rank_that_is_gone_is_the_reason() {
         let gone = vec![from(Some(1)), from(Some(7))];
         assert_eq!(of(gone), Some(Core::Gone(1, 7)));
     }

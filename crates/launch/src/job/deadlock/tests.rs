@@ -105,7 +105,7 @@ impl Scene {
 }
 
 #[test]
-fn who_answers_twice_alike_stands_still() {
+fn a_rank_that_answers_twice_alike_stands_still() {
     let mut scene = Scene::new();
     assert!(scene.pass(Duration::from_secs(1), &[0, 1]));
     assert_eq!(scene.ranks.asked, [false, false, true]);
@@ -126,7 +126,7 @@ fn what_is_on_its_way_is_waited_for() {
 }
 
 #[test]
-fn who_does_not_answer_is_not_accused() {
+fn a_rank_that_does_not_answer_is_in_no_deadlock() {
     let mut scene = Scene::new();
     assert!(!scene.pass(Duration::from_secs(5), &[0]));
     scene.ranks.running[1].is_initialised = false;
@@ -136,7 +136,7 @@ fn who_does_not_answer_is_not_accused() {
 }
 
 #[test]
-fn who_answers_late_is_judged_by_that_answer() {
+fn a_late_answer_of_a_rank_counts() {
     let mut scene = Scene::new();
     for _ in 0..3 {
         assert!(!scene.pass(ANSWERS / 2, &[0]));
@@ -147,7 +147,7 @@ fn who_answers_late_is_judged_by_that_answer() {
 }
 
 #[test]
-fn who_ends_without_an_answer_is_not_waited_for() {
+fn a_rank_that_ends_without_an_answer_is_not_waited_for() {
     let mut scene = Scene::new();
     assert!(!scene.pass(Duration::from_secs(1), &[0]));
     assert_eq!(scene.ranks.asked.len(), 1);
@@ -157,7 +157,7 @@ fn who_ends_without_an_answer_is_not_waited_for() {
 }
 
 #[test]
-fn who_is_asked_in_vain_is_asked_ever_more_rarely() {
+fn ranks_that_are_in_no_deadlock_are_asked_ever_more_rarely() {
     let mut scene = Scene::new();
     assert!(!scene.pass(ANSWERS * 12, &[0]));
     assert!(scene.ranks.asked.len() < 10, "{:?}", scene.ranks.asked);

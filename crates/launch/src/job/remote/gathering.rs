@@ -16,10 +16,10 @@ use crate::adoption::AdoptedHosts;
 use crate::control::{ANSWER, Answer};
 use crate::hosts::agents::Agents;
 use crate::hosts::message::{Hello, ToAgent};
-use crate::hosts::{token, way_in};
+use crate::hosts::{listen_addresses, token};
 use crate::job::outcome::Failure;
 use crate::job::rank_hosts::Event;
-use crate::mapping::{Allocation, HostSlots, WayThere, distribute};
+use crate::mapping::{AgentCommand, Allocation, HostSlots, distribute};
 use crate::plan::Plan;
 
 /// How long the agents of ranks that are there already may take to come.
@@ -74,7 +74,7 @@ impl<'a> Gathering<'a> {
     pub fn start_agents(
         &mut self,
         hosts: &[HostSlots],
-        way: &WayThere,
+        way: &AgentCommand,
         agents: &mut Agents,
     ) -> Result<(), Failure> {
         let size = self.plan.ranks();
@@ -122,12 +122,12 @@ impl<'a> Gathering<'a> {
         };
         let key = arrival.hosts.key.clone();
         let addresses = agents.listen_to_hosts(key, self.plan.ranks())?;
-        let text = way_in::text(&addresses, ANSWER / 2).unwrap_or_default();
+        let text = listen_addresses::text(&addresses, ANSWER / 2).unwrap_or_default();
         let answer = Answer::Value(Some(text.into_bytes()));
         passing::send(&arrival.hosts.control, &answer.encode(), &[]).map(drop)
     }
 
-    /// Who has asked for the arrival of ranks that are there already, and may be gone.
+    /// The process that has asked for the arrival of ranks that are there already; it may be gone.
     pub fn asker(&self) -> Option<PollFd<'_>> {
         let arrival = self.arrival.as_ref()?;
         Some(PollFd::new(&arrival.hosts.control, Interest::Nothing))
@@ -238,7 +238,7 @@ impl<'a> Gathering<'a> {
         }
         self.is_over = true;
         if let Some(arrival) = self.arrival.take() {
-            // Who has asked is gone, or hears that it is done.
+            // The process that has asked is gone, or hears that it is done.
             let _ = passing::send(&arrival.hosts.control, &Answer::Taken.encode(), &[]);
         }
         true
@@ -279,7 +279,7 @@ fn send_away(agent: usize, what: &str, agents: &mut Agents, events: &mut Vec<Eve
 }
 
 /// What shows, without a job, whether a host can be reached.
-fn to_try(host: &HostSlots, way: &WayThere) -> String {
+fn to_try(host: &HostSlots, way: &AgentCommand) -> String {
     if host.is_here() {
         return String::new();
     }

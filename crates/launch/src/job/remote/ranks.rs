@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::control::Told;
+use crate::control::Notice;
 use crate::hosts::agents::Agents;
 use crate::hosts::message::ToAgent;
 use crate::job::deadlock::WatchedRanks;
@@ -46,13 +46,13 @@ impl RemoteRanks {
     }
 
     /// A rank has told this of itself.
-    pub fn tell(&mut self, rank: u32, told: &Told) {
+    pub fn tell(&mut self, rank: u32, told: &Notice) {
         let Some((_, known)) = self.running.get_mut(&rank) else {
             return;
         };
         match told {
-            Told::Initialised => known.is_initialised = true,
-            Told::Finalised => known.is_finalised = true,
+            Notice::Initialised => known.is_initialised = true,
+            Notice::Finalised => known.is_finalised = true,
             _ => {}
         }
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_ne!(rest(&mut ranks), Some(both), "one was woken");
         ranks.rest(1, None);
         assert_eq!(rest(&mut ranks), None, "one is awake");
-        ranks.tell(1, &Told::Finalised);
+        ranks.tell(1, &Notice::Finalised);
         assert!(rest(&mut ranks).is_some(), "it can send nothing any more");
     }
 }

@@ -48,7 +48,7 @@ pub struct RemoteSpawning {
     first: u32,
     more: u32,
     room: u32,
-    /// Who asks for processes, what, and when patience ends. The first one is being served.
+    /// Requests for processes: the asker, the request, and the time when patience ends. The first one is being served.
     requests: VecDeque<(u32, SpawnRequest, Instant)>,
     stage: Stage,
     /// Worlds of which all hosts are to be told where they are. The first one is being told.
@@ -437,7 +437,7 @@ impl RemoteSpawning {
         }
         let answer = match failed.take() {
             None => {
-                // Who has asked for them may have ended meanwhile, and its port with it.
+                // The process that has asked for them may have ended meanwhile, and its port with it.
                 let asked = self.requests.front();
                 if asked.is_none_or(|(_, asked, _)| self.worlds.find_port(&asked.port).is_err()) {
                     then.events.push(Event::Abandoned { world: *world });
@@ -464,7 +464,7 @@ impl RemoteSpawning {
         then
     }
 
-    /// Those who have had a world started wait for it in vain, and are to find out why.
+    /// The parents of a world that does not come are to find out why.
     pub fn lose(&mut self, world: u32, reason: &str) {
         self.worlds.lose(world, reason);
     }

@@ -27,14 +27,14 @@ pub fn barrier(sides: &Sides) -> Result<Schedule> {
     plan.finish()
 }
 
-/// The root's data to all of the remote group. `buffer` matters but for [`Root::Beside`].
+/// The root's data to all of the remote group. `buffer` matters but for [`Root::ProcNull`].
 ///
 /// # Errors
 /// `Root` for a root that is no rank, `Buffer` if the buffer is missing.
 pub fn bcast(sides: &Sides, buffer: Option<&Buffer>, root: Root) -> Result<Schedule> {
     let mut plan = Plan::new("MPI_Bcast");
     sides.check_root(plan.name(), root)?;
-    if root == Root::Beside {
+    if root == Root::ProcNull {
         return plan.finish();
     }
     let buffer = buffer.ok_or_else(|| missing(plan.name(), "data"))?;
@@ -53,7 +53,7 @@ pub fn bcast(sides: &Sides, buffer: Option<&Buffer>, root: Root) -> Result<Sched
                 spread(&local, &mut plan, data, 0);
             }
         }
-        Root::Here | Root::Beside => {
+        Root::ThisRank | Root::ProcNull => {
             let data = plan.input(buffer);
             let direct = flat(sides.other().bcast(data.len()));
             let receivers = if direct { sides.remote } else { 1 };
@@ -64,7 +64,7 @@ pub fn bcast(sides: &Sides, buffer: Option<&Buffer>, root: Root) -> Result<Sched
 }
 
 /// A block of each rank of the remote group to the root, each of its size. `send` matters for
-/// [`Root::Rank`], `receive` for [`Root::Here`]. `name` is the call.
+/// [`Root::Rank`], `receive` for [`Root::ThisRank`]. `name` is the call.
 ///
 /// # Errors
 /// `Root` for a root that is no rank, `Buffer` if a buffer is missing, `Count` unless there is one
@@ -79,14 +79,14 @@ pub fn gather(
     let mut plan = Plan::new(name);
     sides.check_root(name, root)?;
     match root {
-        Root::Beside => {}
+        Root::ProcNull => {}
         Root::Rank(rank) => {
             let send = send.ok_or_else(|| missing(name, "send"))?;
             plan.note(|note| sides.with_root(note, root).of_elements(Some(send)));
             let from = plan.input(send);
             plan.send(sides.there(rank), from);
         }
-        Root::Here => {
+        Root::ThisRank => {
             let receive = receive.ok_or_else(|| missing(name, "receive"))?;
             sides.check_entries(name, receive.len())?;
             plan.note(|note| Sides::with_blocks(sides.with_root(note, root), receive));
@@ -100,7 +100,7 @@ pub fn gather(
 }
 
 /// A block of the root to each rank of the remote group, each of its size. `send` matters for
-/// [`Root::Here`], `receive` for [`Root::Rank`]. `name` is the call.
+/// [`Root::ThisRank`], `receive` for [`Root::Rank`]. `name` is the call.
 ///
 /// # Errors
 /// As for [`gather`].
@@ -114,14 +114,14 @@ pub fn scatter(
     let mut plan = Plan::new(name);
     sides.check_root(name, root)?;
     match root {
-        Root::Beside => {}
+        Root::ProcNull => {}
         Root::Rank(rank) => {
             let receive = receive.ok_or_else(|| missing(name, "receive"))?;
             plan.note(|note| sides.with_root(note, root).of_elements(Some(receive)));
             let into = plan.output(receive);
             plan.receive(sides.there(rank), into);
         }
-        Root::Here => {
+        Root::ThisRank => {
             let send = send.ok_or_else(|| missing(name, "send"))?;
             sides.check_entries(name, send.len())?;
             plan.note(|note| Sides::with_blocks(sides.with_root(note, root), send));

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::schedule::{Schedule, Span};
 
 /// The elements of the remote group, combined, to the root. `send` matters for [`Root::Rank`],
-/// `receive` for [`Root::Here`].
+/// `receive` for [`Root::ThisRank`].
 ///
 /// # Errors
 /// `Root` for a root that is no rank, `Op` if the operation is not defined for the datatype, `Buffer`
@@ -26,7 +26,7 @@ pub fn reduce(
     let name = plan.name();
     sides.check_root(name, root)?;
     match root {
-        Root::Beside => {}
+        Root::ProcNull => {}
         Root::Rank(rank) => {
             let send = send.ok_or_else(|| missing(name, "send"))?;
             reduction.check(name, reduction.count, send)?;
@@ -36,7 +36,7 @@ pub fn reduce(
                 plan.send(sides.there(rank), result);
             }
         }
-        Root::Here => {
+        Root::ThisRank => {
             let receive = receive.ok_or_else(|| missing(name, "receive"))?;
             reduction.check(name, reduction.count, receive)?;
             plan.note(|note| {

@@ -5,7 +5,7 @@
 use super::*;
 use crate::coll::Reduction;
 use crate::coll::choice::BULK;
-use crate::coll::interpreter::{Dice, run};
+use crate::coll::interpreter::{Random, run};
 use crate::coll::tests::reducing::{compose, user};
 use crate::coll::tests::{Arrangement, Memory, Setting, elements};
 use crate::schedule::{Schedule, Step};
@@ -30,7 +30,7 @@ struct Case {
 
 /// A process: its side, 0 or 1, and its rank there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Who {
+struct Member {
     side: usize,
     rank: usize,
 }
@@ -40,72 +40,75 @@ impl Case {
         [self.sizes.0, self.sizes.1][side]
     }
 
-    fn sides(&self, who: Who) -> Sides {
+    fn sides(&self, member: Member) -> Sides {
         Sides {
-            rank: who.rank,
-            size: self.size(who.side),
-            remote: self.size(1 - who.side),
+            rank: member.rank,
+            size: self.size(member.side),
+            remote: self.size(1 - member.side),
             crowded: self.setting.crowded,
-            is_first: who.side == 0,
+            is_first: member.side == 0,
         }
     }
 
-    fn everybody(&self) -> Vec<Who> {
-        let of = |side: usize| (0..self.size(side)).map(move |rank| Who { side, rank });
+    fn everybody(&self) -> Vec<Member> {
+        let of = |side: usize| (0..self.size(side)).map(move |rank| Member { side, rank });
         of(0).chain(of(1)).collect()
     }
 
     /// Numbers of this process's schedule as those of the interpreter.
-    fn number(&self, who: Who, rank: u32) -> u32 {
-        let (local, remote) = (self.size(who.side) as u32, self.size(1 - who.side) as u32);
-        match who.side {
+    fn number(&self, member: Member, rank: u32) -> u32 {
+        let (local, remote) = (
+            self.size(member.side) as u32,
+            self.size(1 - member.side) as u32,
+        );
+        match member.side {
             0 => rank,
             _ if rank < local => remote + rank,
             _ => rank - local,
         }
     }
 
-    fn execute(&self, what: &str, mut build: impl FnMut(Who) -> Result<Schedule>) {
-        let schedules = self.everybody().into_iter().map(|who| {
+    fn execute(&self, what: &str, mut build: impl FnMut(Member) -> Result<Schedule>) {
+        let schedules = self.everybody().into_iter().map(|member| {
             let mut schedule =
-                build(who).unwrap_or_else(|error| panic!("{what} {self:?}: {error}"));
+                build(member).unwrap_or_else(|error| panic!("{what} {self:?}: {error}"));
             for step in &mut schedule.steps {
                 match step {
                     Step::Send { to: rank, .. }
                     | Step::Signal { to: rank }
                     | Step::Receive { from: rank, .. }
-                    | Step::Await { from: rank } => *rank = self.number(who, *rank),
+                    | Step::Await { from: rank } => *rank = self.number(member, *rank),
                     _ => {}
                 }
             }
             schedule
         });
-        let mut dice = Dice(0xfeed_beef_1234_0001 + self.sizes.0 as u64);
+        let mut random = Random(0xfeed_beef_1234_0001 + self.sizes.0 as u64);
         let schedules = schedules.collect();
-        run(schedules, &mut dice).unwrap_or_else(|error| panic!("{what} {self:?}: {error}"));
+        run(schedules, &mut random).unwrap_or_else(|error| panic!("{what} {self:?}: {error}"));
     }
 
     /// What a process gives: no two give the same.
-    fn given(who: Who, count: usize) -> Vec<u8> {
-        elements(who.side * 100 + who.rank, 0..count)
+    fn given(member: Member, count: usize) -> Vec<u8> {
+        elements(member.side * 100 + member.rank, 0..count)
     }
 
     /// How a process takes part when that one is the root.
-    fn root(who: Who, root: Who) -> Root {
+    fn root(member: Member, root: Member) -> Root {
         match () {
-            () if who == root => Root::Here,
-            () if who.side == root.side => Root::Beside,
+            () if member == root => Root::ThisRank,
+            () if member.side == root.side => Root::ProcNull,
             () => Root::Rank(root.rank),
         }
     }
 
     /// Memory of each process, in the interpreter's order.
-    fn memory(&self, make: impl Fn(Who) -> Memory) -> Vec<Memory> {
+    fn memory(&self, make: impl Fn(Member) -> Memory) -> Vec<Memory> {
         self.everybody().into_iter().map(make).collect()
     }
 
-    fn index(&self, who: Who) -> usize {
-        who.side * self.sizes.0 + who.rank
+    fn index(&self, member: Member) -> usize {
+        member.side * self.sizes.0 + member.rank
     }
 }
 
@@ -137,7 +140,7 @@ const COUNTS: [usize; 4] = [0, 1, 5, BULK / 8 + 3];
 #[test]
 fn barrier_ends() {
     for case in cases(&[0]) {
-        case.execute("barrier", |who| barrier(&case.sides(who)));
+        case.execute("barrier", |member| barrier(&case.sides(member)));
     }
 }
 
@@ -147,18 +150,18 @@ fn bcast_reaches_the_other_side_only() {
         let count = case.setting.count;
         for root in case.everybody() {
             let data = Case::given(root, count);
-            let mut memory = case.memory(|who| match who == root {
+            let mut memory = case.memory(|member| match member == root {
                 true => Memory::holding(&case.setting, &data),
                 false => Memory::new(&case.setting, count),
             });
-            case.execute("bcast", |who| {
-                let buffer = memory[case.index(who)].buffer(count);
-                bcast(&case.sides(who), Some(&buffer), Case::root(who, root))
+            case.execute("bcast", |member| {
+                let buffer = memory[case.index(member)].buffer(count);
+                bcast(&case.sides(member), Some(&buffer), Case::root(member, root))
             });
-            for who in case.everybody() {
-                let got = memory[case.index(who)].data() == data;
-                let expected = who == root || who.side != root.side || count == 0;
-                assert_eq!(got, expected, "{case:?} {who:?}");
+            for member in case.everybody() {
+                let got = memory[case.index(member)].data() == data;
+                let expected = member == root || member.side != root.side || count == 0;
+                assert_eq!(got, expected, "{case:?} {member:?}");
             }
         }
     }
@@ -170,22 +173,22 @@ fn gather_and_scatter_are_between_a_root_and_the_other_side() {
         let count = case.setting.count;
         for root in case.everybody() {
             let others = case.size(1 - root.side);
-            let other = |rank: usize| Who {
+            let other = |rank: usize| Member {
                 side: 1 - root.side,
                 rank,
             };
             let all: Vec<u8> = (0..others)
                 .flat_map(|rank| Case::given(other(rank), count))
                 .collect();
-            let mut memory = case.memory(|who| match who == root {
+            let mut memory = case.memory(|member| match member == root {
                 true => Memory::new(&case.setting, count * others),
-                false => Memory::holding(&case.setting, &Case::given(who, count)),
+                false => Memory::holding(&case.setting, &Case::given(member, count)),
             });
-            case.execute("gather", |who| {
-                let (sides, role) = (case.sides(who), Case::root(who, root));
-                let own = &mut memory[case.index(who)];
+            case.execute("gather", |member| {
+                let (sides, role) = (case.sides(member), Case::root(member, root));
+                let own = &mut memory[case.index(member)];
                 match role {
-                    Root::Here => {
+                    Root::ThisRank => {
                         let blocks = own.even(count, others);
                         gather("MPI_Gather", &sides, None, Some(&blocks), role)
                     }
@@ -193,24 +196,24 @@ fn gather_and_scatter_are_between_a_root_and_the_other_side() {
                 }
             });
             assert!(memory[case.index(root)].data() == all, "{case:?} {root:?}");
-            let mut memory = case.memory(|who| match who == root {
+            let mut memory = case.memory(|member| match member == root {
                 true => Memory::holding(&case.setting, &all),
                 false => Memory::new(&case.setting, count),
             });
-            case.execute("scatter", |who| {
-                let (sides, role) = (case.sides(who), Case::root(who, root));
-                let own = &mut memory[case.index(who)];
+            case.execute("scatter", |member| {
+                let (sides, role) = (case.sides(member), Case::root(member, root));
+                let own = &mut memory[case.index(member)];
                 match role {
-                    Root::Here => {
+                    Root::ThisRank => {
                         let blocks = own.even(count, others);
                         scatter("MPI_Scatter", &sides, Some(&blocks), None, role)
                     }
                     _ => scatter("MPI_Scatter", &sides, None, Some(&own.buffer(count)), role),
                 }
             });
-            for who in (0..others).map(other) {
-                let got = memory[case.index(who)].data();
-                assert!(got == Case::given(who, count), "{case:?} {who:?}");
+            for member in (0..others).map(other) {
+                let got = memory[case.index(member)].data();
+                assert!(got == Case::given(member, count), "{case:?} {member:?}");
             }
         }
     }
@@ -221,43 +224,45 @@ fn everybody_gets_the_blocks_of_the_other_side() {
     for case in cases(&COUNTS) {
         let count = case.setting.count;
         // The blocks of a process: as many elements as its rank says, so that all are different.
-        let length = |who: Who, even: bool| match even {
+        let length = |member: Member, even: bool| match even {
             true => count,
-            false => (count + who.rank) % (count + 2),
+            false => (count + member.rank) % (count + 2),
         };
         for even in [true, false] {
-            let theirs = |who: Who| -> Vec<Who> {
-                let side = 1 - who.side;
+            let theirs = |member: Member| -> Vec<Member> {
+                let side = 1 - member.side;
                 (0..case.size(side))
-                    .map(|rank| Who { side, rank })
+                    .map(|rank| Member { side, rank })
                     .collect()
             };
-            let expected = |who: Who| -> Vec<u8> {
-                let blocks = theirs(who).into_iter();
+            let expected = |member: Member| -> Vec<u8> {
+                let blocks = theirs(member).into_iter();
                 blocks
                     .flat_map(|other| Case::given(other, length(other, even)))
                     .collect()
             };
-            let mut out = case
-                .memory(|who| Memory::holding(&case.setting, &Case::given(who, length(who, even))));
-            let mut into = case.memory(|who| Memory::new(&case.setting, expected(who).len() / 8));
-            case.execute("allgather", |who| {
-                let lengths: Vec<usize> = theirs(who)
+            let mut out = case.memory(|member| {
+                Memory::holding(&case.setting, &Case::given(member, length(member, even)))
+            });
+            let mut into =
+                case.memory(|member| Memory::new(&case.setting, expected(member).len() / 8));
+            case.execute("allgather", |member| {
+                let lengths: Vec<usize> = theirs(member)
                     .into_iter()
                     .map(|other| length(other, even))
                     .collect();
-                let index = case.index(who);
-                let send = out[index].buffer(length(who, even));
+                let index = case.index(member);
+                let send = out[index].buffer(length(member, even));
                 let receive = match even {
                     true => into[index].even(count, lengths.len()),
                     false => into[index].listed(&lengths),
                 };
-                allgather("MPI_Allgather", &case.sides(who), &send, &receive)
+                allgather("MPI_Allgather", &case.sides(member), &send, &receive)
             });
-            for who in case.everybody() {
+            for member in case.everybody() {
                 assert!(
-                    into[case.index(who)].data() == expected(who),
-                    "{case:?} {who:?}"
+                    into[case.index(member)].data() == expected(member),
+                    "{case:?} {member:?}"
                 );
             }
         }
@@ -269,34 +274,42 @@ fn alltoall_takes_each_block_to_its_rank() {
     for case in cases(&COUNTS[..3]) {
         let count = case.setting.count;
         // Block of one process for another.
-        let block = |from: Who, to: Who| -> Vec<u8> {
+        let block = |from: Member, to: Member| -> Vec<u8> {
             elements(from.side * 1000 + from.rank * 40 + to.rank, 0..count)
         };
-        let others = |who: Who| {
-            let side = 1 - who.side;
-            (0..case.size(side)).map(move |rank| Who { side, rank })
+        let others = |member: Member| {
+            let side = 1 - member.side;
+            (0..case.size(side)).map(move |rank| Member { side, rank })
         };
-        let mut out = case.memory(|who| {
-            let data: Vec<u8> = others(who).flat_map(|other| block(who, other)).collect();
+        let mut out = case.memory(|member| {
+            let data: Vec<u8> = others(member)
+                .flat_map(|other| block(member, other))
+                .collect();
             Memory::holding(&case.setting, &data)
         });
-        let mut into = case.memory(|who| Memory::new(&case.setting, others(who).count() * count));
-        case.execute("alltoall", |who| {
-            let (index, ranks) = (case.index(who), others(who).count());
+        let mut into =
+            case.memory(|member| Memory::new(&case.setting, others(member).count() * count));
+        case.execute("alltoall", |member| {
+            let (index, ranks) = (case.index(member), others(member).count());
             let send = out[index].even(count, ranks);
             let receive = into[index].even(count, ranks);
-            alltoall("MPI_Alltoall", &case.sides(who), &send, &receive)
+            alltoall("MPI_Alltoall", &case.sides(member), &send, &receive)
         });
-        for who in case.everybody() {
-            let expected: Vec<u8> = others(who).flat_map(|other| block(other, who)).collect();
-            assert!(into[case.index(who)].data() == expected, "{case:?} {who:?}");
+        for member in case.everybody() {
+            let expected: Vec<u8> = others(member)
+                .flat_map(|other| block(other, member))
+                .collect();
+            assert!(
+                into[case.index(member)].data() == expected,
+                "{case:?} {member:?}"
+            );
         }
     }
 }
 
 /// What a side gives, combined in the order of its ranks.
 fn folded(case: &Case, side: usize, count: usize) -> Vec<u8> {
-    let data = |rank: usize| Case::given(Who { side, rank }, count);
+    let data = |rank: usize| Case::given(Member { side, rank }, count);
     (1..case.size(side)).fold(data(0), |result, rank| compose(&result, &data(rank)))
 }
 
@@ -312,18 +325,19 @@ fn reduction(case: &Case, count: usize) -> Reduction {
 fn reductions_change_sides_and_keep_the_order() {
     for case in cases(&COUNTS) {
         let count = case.setting.count;
-        let given = || case.memory(|who| Memory::holding(&case.setting, &Case::given(who, count)));
+        let given =
+            || case.memory(|member| Memory::holding(&case.setting, &Case::given(member, count)));
         let room = || case.memory(|_| Memory::new(&case.setting, count));
         for root in case.everybody() {
             let (mut out, mut into) = (given(), room());
-            case.execute("reduce", |who| {
-                let index = case.index(who);
+            case.execute("reduce", |member| {
+                let index = case.index(member);
                 reduce(
-                    &case.sides(who),
+                    &case.sides(member),
                     Some(&out[index].buffer(count)),
                     Some(&into[index].buffer(count)),
                     &reduction(&case, count),
-                    Case::root(who, root),
+                    Case::root(member, root),
                 )
             });
             let got = into[case.index(root)].data();
@@ -333,16 +347,21 @@ fn reductions_change_sides_and_keep_the_order() {
             );
         }
         let (mut out, mut into) = (given(), room());
-        case.execute("allreduce", |who| {
-            let index = case.index(who);
+        case.execute("allreduce", |member| {
+            let index = case.index(member);
             let (send, receive) = (out[index].buffer(count), into[index].buffer(count));
-            allreduce(&case.sides(who), &send, &receive, &reduction(&case, count))
+            allreduce(
+                &case.sides(member),
+                &send,
+                &receive,
+                &reduction(&case, count),
+            )
         });
-        for who in case.everybody() {
-            let got = into[case.index(who)].data();
+        for member in case.everybody() {
+            let got = into[case.index(member)].data();
             assert!(
-                got == folded(&case, 1 - who.side, count),
-                "{case:?} {who:?}"
+                got == folded(&case, 1 - member.side, count),
+                "{case:?} {member:?}"
             );
         }
     }
@@ -361,13 +380,15 @@ fn reduce_scatter_deals_the_result_of_the_other_side() {
             }
             counts
         };
-        let mut out = case.memory(|who| Memory::holding(&case.setting, &Case::given(who, total)));
-        let mut into = case.memory(|who| Memory::new(&case.setting, counts(who.side)[who.rank]));
-        case.execute("reduce_scatter", |who| {
-            let (index, counts) = (case.index(who), counts(who.side));
+        let mut out =
+            case.memory(|member| Memory::holding(&case.setting, &Case::given(member, total)));
+        let mut into =
+            case.memory(|member| Memory::new(&case.setting, counts(member.side)[member.rank]));
+        case.execute("reduce_scatter", |member| {
+            let (index, counts) = (case.index(member), counts(member.side));
             let send = out[index].buffer(total);
-            let receive = into[index].buffer(counts[who.rank]);
-            let (sides, reduction) = (case.sides(who), reduction(&case, total));
+            let receive = into[index].buffer(counts[member.rank]);
+            let (sides, reduction) = (case.sides(member), reduction(&case, total));
             reduce_scatter(
                 "MPI_Reduce_scatter",
                 &sides,
@@ -377,11 +398,14 @@ fn reduce_scatter_deals_the_result_of_the_other_side() {
                 &reduction,
             )
         });
-        for who in case.everybody() {
-            let (counts, all) = (counts(who.side), folded(&case, 1 - who.side, total));
-            let start: usize = counts[..who.rank].iter().sum();
-            let expected = &all[start * 8..(start + counts[who.rank]) * 8];
-            assert!(into[case.index(who)].data() == expected, "{case:?} {who:?}");
+        for member in case.everybody() {
+            let (counts, all) = (counts(member.side), folded(&case, 1 - member.side, total));
+            let start: usize = counts[..member.rank].iter().sum();
+            let expected = &all[start * 8..(start + counts[member.rank]) * 8];
+            assert!(
+                into[case.index(member)].data() == expected,
+                "{case:?} {member:?}"
+            );
         }
     }
 }
@@ -397,7 +421,12 @@ fn a_root_that_is_no_remote_rank_is_refused() {
     };
     let class = bcast(&sides, None, Root::Rank(2)).unwrap_err().class();
     assert_eq!(class, ErrorClass::Root);
-    let class = bcast(&sides, None, Root::Here).unwrap_err().class();
+    let class = bcast(&sides, None, Root::ThisRank).unwrap_err().class();
     assert_eq!(class, ErrorClass::Buffer);
-    assert!(bcast(&sides, None, Root::Beside).unwrap().steps.is_empty());
+    assert!(
+        bcast(&sides, None, Root::ProcNull)
+            .unwrap()
+            .steps
+            .is_empty()
+    );
 }

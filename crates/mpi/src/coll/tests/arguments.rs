@@ -68,7 +68,7 @@ fn disagreement_about_sizes_is_seen_by_a_receiver() {
         .map(|(one, count)| one.buffer(count))
         .collect();
     let schedules = (0..4).map(|rank| bcast(&setting.members(rank), &buffers[rank], 0).unwrap());
-    let error = run(schedules.collect(), &mut Dice(77)).unwrap_err();
+    let error = run(schedules.collect(), &mut Random(77)).unwrap_err();
     assert!(
         error.contains("sends 24 bytes to 2, which expects 16"),
         "{error}"

@@ -36,7 +36,7 @@ impl Distributed {
     }
 }
 
-/// What goes over the wire of an edge: which end the receiver is, the other end, the weight.
+/// The message for an edge: which end the receiver is, the other end, the weight.
 const WORDS: usize = 3;
 const BYTES: usize = WORDS * 4;
 

@@ -47,8 +47,8 @@ impl Ends {
 
     /// Goes on to a piece that lies so far from this one.
     #[inline(always)]
-    pub fn advance(&mut self, apart: (isize, isize)) {
-        *self = self.moved(apart);
+    pub fn advance(&mut self, steps: (isize, isize)) {
+        *self = self.moved(steps);
     }
 
     /// Moves so many pieces.
@@ -56,11 +56,11 @@ impl Ends {
     /// # Safety
     /// As for [`Pieces::each`].
     #[inline(always)]
-    unsafe fn moves(&mut self, count: usize, by: impl Move, apart: (isize, isize)) {
+    unsafe fn moves(&mut self, count: usize, by: impl Move, steps: (isize, isize)) {
         for _ in 0..count {
             // SAFETY: the promise of the caller.
             unsafe { by.piece(self.from, self.to) };
-            self.advance(apart);
+            self.advance(steps);
         }
     }
 }
@@ -102,7 +102,7 @@ impl Pieces for Nest {
                 _ => {}
             }
         }
-        let (apart, to_next) = ((inner.from, inner.to), outer.to_next_after(inner));
+        let (steps, to_next) = ((inner.from, inner.to), outer.to_next_after(inner));
         let mut at = self.first;
         for _ in 0..outer.count {
             // Read anew for each row: else the compiler makes a nest of its own for each number of pieces that are left.
@@ -111,16 +111,16 @@ impl Pieces for Nest {
             // SAFETY: the pieces of a row, which the caller promises.
             unsafe {
                 for _ in 0..count / group {
-                    at.moves(group, by, apart);
+                    at.moves(group, by, steps);
                 }
                 if group > 4 && count & 4 != 0 {
-                    at.moves(4, by, apart);
+                    at.moves(4, by, steps);
                 }
                 if count & 2 != 0 {
-                    at.moves(2, by, apart);
+                    at.moves(2, by, steps);
                 }
                 if count & 1 != 0 {
-                    at.moves(1, by, apart);
+                    at.moves(1, by, steps);
                 }
             }
             at.advance(to_next);
@@ -139,14 +139,14 @@ impl Nest {
     #[inline]
     pub(super) unsafe fn copy(mut self, mut bytes: usize) {
         let length = bytes.cast_signed();
-        let apart = (self.inner.from, self.inner.to);
-        if apart == (length, length) {
+        let steps = (self.inner.from, self.inner.to);
+        if steps == (length, length) {
             bytes *= self.inner.count;
             self.inner.count = 1;
         }
         // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
         unsafe {
-            if apart == (length.wrapping_mul(2), length) && self.inner.count >= VECTORS {
+            if steps == (length.wrapping_mul(2), length) && self.inner.count >= VECTORS {
                 match bytes {
                     2 => return self.every_other::<u16>(),
                     4 => return self.every_other::<u32>(),
@@ -180,22 +180,22 @@ impl Nest {
 }
 
 /// Pieces at given displacements in memory, one after the other in packed data.
-pub(super) struct List<'a, Apart> {
+pub(super) struct List<'a, Steps> {
     /// What both count from.
     pub first: Ends,
     pub offsets: &'a [isize],
     pub bytes: usize,
     /// How far apart pieces are read and written, by how far apart they are in memory and in packed data.
-    pub apart: Apart,
+    pub steps: Steps,
 }
 
-impl<Apart: Fn(isize, isize) -> (isize, isize)> Pieces for List<'_, Apart> {
+impl<Steps: Fn(isize, isize) -> (isize, isize)> Pieces for List<'_, Steps> {
     #[inline]
     unsafe fn each(&self, by: impl Move) {
-        let to_next = (self.apart)(0, self.bytes.cast_signed());
+        let to_next = (self.steps)(0, self.bytes.cast_signed());
         let mut at = self.first;
         for offset in self.offsets {
-            let piece = at.moved((self.apart)(*offset, 0));
+            let piece = at.moved((self.steps)(*offset, 0));
             // SAFETY: one of the pieces, which the caller promises.
             unsafe { by.piece(piece.from, piece.to) };
             at.advance(to_next);

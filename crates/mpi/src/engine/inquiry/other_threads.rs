@@ -12,7 +12,7 @@ use weft_sys::process;
 
 use super::PLACES;
 
-/// Who knows the threads of this rank, where a process has several ranks, with their names.
+/// Names the threads of this rank, where a process has several ranks.
 pub(crate) type ThreadsOfRank = Arc<dyn Fn() -> Vec<(u32, String)> + Send + Sync>;
 
 /// Names of threads that do nothing but make progress, or wake who does; that of a launcher's library, which calls nobody; one that other hosts

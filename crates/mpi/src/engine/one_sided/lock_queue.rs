@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use weft_atomic::ticket_lock::{Past, Time};
+use weft_atomic::ticket_lock::{Overtaken, Time};
 use weft_fabric::Peer;
 
 /// Type of a lock.
@@ -21,7 +21,7 @@ pub enum LockKind {
     Exclusive,
 }
 
-/// Whoever waits, with the time of its rank.
+/// A waiting rank, with its time.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     peer: Peer,
@@ -78,16 +78,16 @@ impl LockQueue {
     }
 
     /// The next one who gets it, and past whom; ask until nobody does.
-    pub(super) fn grant(&mut self) -> Option<(Peer, Past)> {
+    pub(super) fn grant(&mut self) -> Option<(Peer, Overtaken)> {
         let first = self.waiting.front()?.kind;
         let is_shared = |(_, held): &(Peer, LockKind)| *held == LockKind::Shared;
         let is_free = match first {
             LockKind::Exclusive => self.holders.is_empty(),
             LockKind::Shared => self.holders.iter().all(is_shared),
         };
-        let (at, past) = if is_free {
+        let (at, overtaken) = if is_free {
             self.since = None;
-            (0, Past::Nobody)
+            (0, Overtaken::Nobody)
         } else if self.holders.iter().all(is_shared) {
             let since = *self.since.get_or_insert_with(|| {
                 self.clock = self.clock.saturating_add(1);
@@ -97,13 +97,13 @@ impl LockQueue {
                 other.kind == LockKind::Shared && other.has_others && other.time < since
             };
             let at = self.waiting.iter().position(goes_past)?;
-            (at, Past::Writer(since))
+            (at, Overtaken::Writer(since))
         } else {
             return None;
         };
         let next = self.waiting.remove(at)?;
         self.holders.push((next.peer, next.kind));
-        Some((next.peer, past))
+        Some((next.peer, overtaken))
     }
 }
 
@@ -112,10 +112,10 @@ mod tests {
     use super::*;
     use LockKind::{Exclusive, Shared};
 
-    /// Who gets it next, past nobody.
+    /// The peer that gets it next, past nobody.
     fn next(queue: &mut LockQueue) -> Option<u32> {
-        queue.grant().map(|(peer, past)| {
-            assert_eq!(past, Past::Nobody);
+        queue.grant().map(|(peer, overtaken)| {
+            assert_eq!(overtaken, Overtaken::Nobody);
             peer.0
         })
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_other_locks_goes_past_a_writer_once() {
+    fn a_reader_with_other_locks_goes_past_a_writer_once() {
         let mut queue = LockQueue::default();
         assert!(queue.request(Peer(0), Shared, false, 7));
         assert_eq!(next(&mut queue), Some(0));
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(next(&mut queue), None);
         // Later than all that have come in before.
         assert!(queue.request(Peer(3), Shared, true, 7));
-        assert_eq!(queue.grant(), Some((Peer(3), Past::Writer(8))));
+        assert_eq!(queue.grant(), Some((Peer(3), Overtaken::Writer(8))));
         queue.release(Peer(3));
         assert!(queue.request(Peer(3), Shared, true, 8));
         assert_eq!(next(&mut queue), None, "it went past that one before");
@@ -172,6 +172,6 @@ mod tests {
         }
         queue.release(Peer(4));
         assert!(queue.request(Peer(6), Shared, true, 20));
-        assert_eq!(queue.grant(), Some((Peer(6), Past::Writer(u64::MAX))));
+        assert_eq!(queue.grant(), Some((Peer(6), Overtaken::Writer(u64::MAX))));
     }
 }

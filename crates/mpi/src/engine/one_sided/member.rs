@@ -33,7 +33,7 @@ pub(crate) struct Member {
     pub(super) awaiting: u32,
     gate: Gate,
     /// The time of the writer past which this rank has its lock; 0 if it has gone past none.
-    past: Time,
+    overtaken: Time,
     /// Exposure epochs that it has begun for this rank, which has not used them.
     posts: u32,
     /// Access epochs that it has ended, which this rank has not taken note of.
@@ -92,14 +92,14 @@ impl Member {
         let due = self.gate == Gate::AwaitsLock;
         if due {
             self.gate = Gate::Open;
-            self.past = since;
+            self.overtaken = since;
         }
         due
     }
 
     /// The lock is given back: since when the writer waits past which this rank had it, or 0.
-    pub(super) fn take_past(&mut self) -> Time {
-        std::mem::take(&mut self.past)
+    pub(super) fn take_overtaken(&mut self) -> Time {
+        std::mem::take(&mut self.overtaken)
     }
 
     /// It has ended an access epoch.

@@ -52,7 +52,7 @@ impl Engine {
         self.window(context).memory_mut()
     }
 
-    /// Those who wait for windows look again.
+    /// Waiters for windows look again.
     pub(crate) fn wake_for_windows(&mut self) {
         self.core.wake_for_arrival();
     }

@@ -103,7 +103,7 @@ pub(crate) struct Operation {
     datatype: Arc<Datatype>,
     /// What ends with it.
     request: Option<RequestId>,
-    /// Who answers.
+    /// The target, which answers.
     pub(super) target: Peer,
     /// The member of the window that it goes to.
     pub(super) member: (u32, u32),

@@ -304,7 +304,9 @@ impl Engine {
     /// Gives the lock of a member back.
     pub(crate) fn release_lock(&mut self, context: u32, rank: u32) -> Result<()> {
         let window = self.window(context);
-        window.time = window.time.max(window.members[rank as usize].take_past());
+        window.time = window
+            .time
+            .max(window.members[rank as usize].take_overtaken());
         self.tell_member(context, rank, Verb::Unlock)
     }
 

@@ -1,6 +1,6 @@
 //! The target's side: arrivals are carried out at once, while the fabric is polled; answers go out after that.
 
-use weft_atomic::ticket_lock::{Past, Time};
+use weft_atomic::ticket_lock::{Overtaken, Time};
 use weft_fabric::{Peer, SharedBytes};
 
 use super::message::{OneSidedHead, Refusal, Verb, read_blocks};
@@ -8,7 +8,7 @@ use super::operation::OperationId;
 use super::{LockKind, OneSided, Outgoing, WindowMemory, WindowState};
 use crate::datatype::StridedBlock;
 use crate::error::Error;
-use crate::exposed::{Exposed, lost_in_time};
+use crate::exposed::{Exposed, lost_after_sleeps};
 use crate::op::{Combine, Predefined};
 
 /// What a message leads to.
@@ -66,7 +66,7 @@ impl OneSided {
                 window.members[rank as usize].posted();
                 Answer::None
             }
-            // Whoever waits for a lock in shared memory looks again at whatever comes.
+            // A waiter for a lock in shared memory looks again at any message.
             Verb::Freed => Answer::None,
             Verb::Complete => {
                 window.members[rank as usize].completed();
@@ -122,10 +122,10 @@ impl OneSided {
         let Some(window) = self.windows.get_mut(&context) else {
             return;
         };
-        while let Some((to, past)) = window.lock.grant() {
-            let since = match past {
-                Past::Nobody => 0,
-                Past::Writer(since) => since,
+        while let Some((to, overtaken)) = window.lock.grant() {
+            let since = match overtaken {
+                Overtaken::Nobody => 0,
+                Overtaken::Writer(since) => since,
             };
             self.outgoing.push(Outgoing {
                 to,
@@ -275,7 +275,7 @@ impl WindowMemory {
             _ => vec![0; bytes].into_boxed_slice(),
         };
         // The engine is held, and cannot look who is lost.
-        let is_lost = lost_in_time();
+        let is_lost = lost_after_sleeps();
         let done = match head.verb {
             Verb::Put => exposed.put(base, &blocks, data),
             Verb::Get => exposed.get(base, &blocks, &mut old),

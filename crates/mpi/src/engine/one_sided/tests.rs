@@ -12,9 +12,9 @@ use crate::exposed::{ElementLock, Exposed};
 use crate::group::Group;
 
 /// A sequence that looks random (xorshift).
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -34,7 +34,7 @@ impl Dice {
 }
 
 #[test]
-fn whatever_a_peer_says_stays_within_the_window() {
+fn any_message_of_a_peer_stays_within_the_window() {
     let rounds = if cfg!(miri) { 300 } else { 200_000 };
     let mut memory = vec![0xA5u8; 4096 + 128 + 4096];
     let window = region_of(&mut memory).part(4096, 128).expect("within");
@@ -47,7 +47,7 @@ fn whatever_a_peer_says_stays_within_the_window() {
     let state = WindowState::new(WindowMemory::Attached(attached), &group);
     one_sided.windows.insert(8, state);
     let start = window.as_ptr().addr() as i64;
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut dice = Random(0x9E37_79B9_7F4A_7C15);
     let mut taken = 0u32;
     for _ in 0..rounds {
         let mut head = [0; 32];

@@ -81,7 +81,7 @@ impl Division {
         (end <= self.pieces() && covered.end - covered.start == bytes).then_some(count)
     }
 
-    /// The pieces that have bytes of a partition of the receiver, who has so many.
+    /// The pieces that have bytes of a partition of the receiver, which has so many.
     pub(super) fn pieces_of_received(self, partition: u32, partitions: u32) -> Range<u32> {
         let (ours, theirs) = (u64::from(partitions), u64::from(self.partitions));
         if ours == 0 || theirs == 0 {
@@ -92,7 +92,7 @@ impl Division {
         self.piece_of(first as u32)..self.piece_of(end as u32 - 1) + 1
     }
 
-    /// The partitions of the receiver, who has so many, that have bytes of a piece.
+    /// The partitions of the receiver, which has so many, that have bytes of a piece.
     pub(super) fn received_in(self, piece: u32, partitions: u32) -> Range<u32> {
         let (ours, theirs) = (u64::from(partitions), u64::from(self.partitions));
         let sent = self.partitions_in(piece..piece + 1);

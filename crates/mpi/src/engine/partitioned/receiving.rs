@@ -15,7 +15,7 @@ use weft_fabric::{Peer, Region, SharedBytes};
 use super::division::Division;
 use crate::buffer::{self, Buffer};
 use crate::datatype::SignatureCode;
-use crate::engine::misfit::of_another_type;
+use crate::engine::receive_errors::of_another_type;
 use crate::engine::request_id::RequestId;
 use crate::engine::status::Outcome;
 use crate::error::{Error, ErrorClass, Result};

@@ -44,7 +44,7 @@ struct Agreement {
     /// What was accepted last, on which ballot.
     accepted: Option<(u32, Decision)>,
     decided: bool,
-    /// Whom this rank has told its state.
+    /// The members that this rank has told its state.
     told: Option<Peer>,
     /// It has told all others what is decided.
     spread: bool,

@@ -30,7 +30,7 @@ pub(crate) struct Contribution {
 
 /// How an agreement came out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum AgreementOutcome {
     /// Well.
     Agreed,
     /// Somebody is lost, and not all members have acknowledged that.
@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 /// What is decided, the same at all members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Decision {
-    pub verdict: Verdict,
+    pub outcome: AgreementOutcome,
     /// The flags of all that have brought one, by bitwise and.
     pub flag: u32,
     pub context: u32,
@@ -55,15 +55,15 @@ impl Decision {
     pub(super) fn of(own: &Contribution, others: &[&Contribution], failed: Vec<Peer>) -> Self {
         let all = || std::iter::once(own).chain(others.iter().copied());
         let acknowledged = |peer: &Peer| all().all(|one| one.acknowledged.contains(peer));
-        let verdict = if all().any(|one| one.purpose != own.purpose) {
-            Verdict::Mixed
+        let outcome = if all().any(|one| one.purpose != own.purpose) {
+            AgreementOutcome::Mixed
         } else if failed.iter().all(acknowledged) {
-            Verdict::Agreed
+            AgreementOutcome::Agreed
         } else {
-            Verdict::Unacknowledged
+            AgreementOutcome::Unacknowledged
         };
         Self {
-            verdict,
+            outcome,
             flag: all().fold(u32::MAX, |flag, one| flag & one.flag),
             context: own.context,
             failed,
@@ -71,7 +71,7 @@ impl Decision {
     }
 }
 
-/// Who is told the decision when the request of a non-blocking agreement ends.
+/// The recipient of the decision when the request of a non-blocking agreement ends.
 pub(crate) trait Decided: Debug + Send + Sync {
     /// It is decided. Called while the process is in use: to call the process from it panics.
     ///

@@ -11,7 +11,7 @@
 
 use weft_fabric::{Head, Peer};
 
-use super::decision::{Contribution, Decision, Purpose, Verdict};
+use super::decision::{AgreementOutcome, Contribution, Decision, Purpose};
 
 /// The first byte of these heads: no envelope, no head of one-sided communication and no frame of a guest has it.
 const MARK: u8 = 0x21;
@@ -159,7 +159,7 @@ impl RecoveryHead {
 
 impl Body {
     /// The bytes; sets that would not fit a message of `most` bytes are told as one range that holds them, which only
-    /// [`Members`](Self::Members) may be: whoever is told of more does nothing with it.
+    /// [`Members`](Self::Members) may be: a receiver ignores the others.
     pub(super) fn to_bytes(&self, most: usize) -> Vec<u8> {
         let mut words = Vec::new();
         match self {
@@ -201,12 +201,12 @@ fn write_ranges(ranges: &[Range], words: &mut Vec<u32>) {
 }
 
 fn write_decision(decision: &Decision, words: &mut Vec<u32>) {
-    let verdict = match decision.verdict {
-        Verdict::Agreed => 0,
-        Verdict::Unacknowledged => 1,
-        Verdict::Mixed => 2,
+    let outcome = match decision.outcome {
+        AgreementOutcome::Agreed => 0,
+        AgreementOutcome::Unacknowledged => 1,
+        AgreementOutcome::Mixed => 2,
     };
-    words.extend([verdict, decision.flag, decision.context]);
+    words.extend([outcome, decision.flag, decision.context]);
     write_ranges(&ranges_of(&decision.failed), words);
 }
 
@@ -240,14 +240,14 @@ impl Words<'_> {
     }
 
     fn decision(&mut self) -> Option<Decision> {
-        let verdict = match self.next()? {
-            0 => Verdict::Agreed,
-            1 => Verdict::Unacknowledged,
-            2 => Verdict::Mixed,
+        let outcome = match self.next()? {
+            0 => AgreementOutcome::Agreed,
+            1 => AgreementOutcome::Unacknowledged,
+            2 => AgreementOutcome::Mixed,
             _ => return None,
         };
         Some(Decision {
-            verdict,
+            outcome,
             flag: self.next()?,
             context: self.next()?,
             failed: self.peers()?,
@@ -330,7 +330,7 @@ mod tests {
             number: 7,
         };
         let decision = Decision {
-            verdict: Verdict::Unacknowledged,
+            outcome: AgreementOutcome::Unacknowledged,
             flag: 0xffff_fff0,
             context: 12,
             failed: peers(&[1, 2, 3, 9]),

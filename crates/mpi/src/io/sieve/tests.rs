@@ -9,7 +9,7 @@ use super::super::storage::Storage;
 use super::super::tests::{
     access, check_patterns, file, filetype, interleaved, ranks, set_view, write_all,
 };
-use super::super::{Direction, File, Place};
+use super::super::{Direction, File, FilePosition};
 
 const BLOCKS: usize = 100;
 
@@ -17,8 +17,13 @@ const BLOCKS: usize = 100;
 fn write_blocks(file: &File, storage: &MemoryStorage) -> usize {
     storage.calls();
     let mut data = vec![7; 8 * BLOCKS];
-    file.access(access(Direction::Write, Place::At(0), false, &mut data))
-        .unwrap();
+    file.access(access(
+        Direction::Write,
+        FilePosition::At(0),
+        false,
+        &mut data,
+    ))
+    .unwrap();
     storage.calls().1
 }
 
@@ -41,8 +46,13 @@ fn small_blocks_are_written_by_one_call_unless_a_hint_forbids_it() {
             assert_eq!(write_blocks(&file, &storage), expected, "{hints:?}");
             let reads = storage.calls().0;
             let mut read = vec![0; 8 * BLOCKS];
-            file.access(access(Direction::Read, Place::At(0), false, &mut read))
-                .unwrap();
+            file.access(access(
+                Direction::Read,
+                FilePosition::At(0),
+                false,
+                &mut read,
+            ))
+            .unwrap();
             assert_eq!(read, [7; 8 * BLOCKS]);
             assert_eq!((reads, storage.calls()), (0, (1, 0)));
             file.close().unwrap();
@@ -65,8 +75,13 @@ fn blocks_that_are_few_or_long_or_far_apart_are_written_one_by_one() {
             set_view(&file, 0, &filetype(&[(0, length)], extent));
             storage.calls();
             let mut data = vec![7; length as usize * count];
-            file.access(access(Direction::Write, Place::At(0), false, &mut data))
-                .unwrap();
+            file.access(access(
+                Direction::Write,
+                FilePosition::At(0),
+                false,
+                &mut data,
+            ))
+            .unwrap();
             assert_eq!(storage.calls(), (0, count), "{length} of {extent}");
         }
         file.close().unwrap();
@@ -130,7 +145,7 @@ fn beside_an_opening_that_takes_no_locks_nobody_sieves() {
     });
 }
 
-/// All change together: who has no gaps himself takes locks, too, until nobody has any.
+/// All change together: a rank without gaps takes locks, too, until no rank has any.
 #[test]
 fn the_manner_is_that_of_all_ranks() {
     let storage = MemoryStorage::default();
@@ -182,9 +197,14 @@ fn a_collective_write_beside_independent_ones() {
             let mut alone = vec![1 + rank as u8; count];
             let mut together = vec![11 + rank as u8; count];
             let begun = file
-                .begin(access(Direction::Write, Place::At(0), false, &mut alone))
+                .begin(access(
+                    Direction::Write,
+                    FilePosition::At(0),
+                    false,
+                    &mut alone,
+                ))
                 .unwrap();
-            let place = Place::At(count as i64);
+            let place = FilePosition::At(count as i64);
             file.access(access(Direction::Write, place, true, &mut together))
                 .unwrap();
             process.wait(begun).unwrap();

@@ -87,7 +87,7 @@ fn another_user_is_refused_and_not_read() {
 }
 
 #[test]
-fn whoever_asks_is_heard_among_a_crowd_that_says_nothing() {
+fn a_caller_is_heard_among_a_crowd_that_says_nothing() {
     let mut callers = callers();
     let mut silent = Vec::new();
     for number in 0..1_000u64 {
@@ -135,7 +135,7 @@ fn a_question_in_pieces_is_heard_and_one_that_never_ends_is_over_in_time() {
 }
 
 #[test]
-fn one_who_does_not_listen_holds_nobody_up() {
+fn a_caller_that_does_not_listen_holds_nobody_up() {
     let mut callers = callers();
     let deaf = call(&callers, OWNER);
     (&deaf).write_all(b"\"Status\"\n").expect("written");
@@ -193,7 +193,7 @@ fn what_accept_cannot_do_is_tried_again_and_nobody_spins() {
 }
 
 #[test]
-fn one_who_is_gone_before_its_answer_is_forgotten() {
+fn a_caller_that_is_gone_before_its_answer_is_forgotten() {
     let mut callers = callers();
     let gone = call(&callers, OWNER);
     (&gone).write_all(b"\"Status\"\n").expect("written");

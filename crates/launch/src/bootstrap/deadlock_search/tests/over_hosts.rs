@@ -91,7 +91,7 @@ fn ranks_of_two_hosts_that_wait_for_each_other_are_found() {
 }
 
 #[test]
-fn nobody_is_accused_while_a_rank_of_any_host_is_awake() {
+fn no_deadlock_is_found_while_a_rank_of_any_host_is_awake() {
     for asleep in [[(0, 2), (1, 2)], [(0, 2), (2, 0)], [(1, 2), (2, 1)]] {
         let job = Job::on(&[0, 0, 1]);
         let found = run(&job.ranks, &asleep, || {
@@ -103,7 +103,7 @@ fn nobody_is_accused_while_a_rank_of_any_host_is_awake() {
 
 /// A host has been looked at, and another one has nobody that searches, or cannot call.
 #[test]
-fn nobody_is_accused_while_a_host_cannot_be_asked() {
+fn no_deadlock_is_found_while_a_host_cannot_be_asked() {
     let job = Job::on(&[0, 1, 2]);
     let member = job.ranks[2].deadlocks.0.as_ref().expect("it takes part");
     let search = member.state().search.take();
@@ -114,7 +114,7 @@ fn nobody_is_accused_while_a_host_cannot_be_asked() {
     assert_eq!(found, None);
 }
 
-/// Who waits there is told by the next one.
+/// The next rank tells which ranks wait there.
 #[test]
 fn another_rank_of_a_host_goes_on_with_the_search_there() {
     let job = Job::on(&[0, 1, 1]);
@@ -142,7 +142,7 @@ fn another_rank_of_a_host_goes_on_with_the_search_there() {
 
 /// It is alone on its host, and nobody but the end of its link tells of the end of its process.
 #[test]
-fn who_has_used_sessions_only_is_accounted_for_when_its_process_has_ended() {
+fn a_rank_that_has_used_sessions_only_counts_until_its_process_has_ended() {
     // The one that judges, and another one, which has something to say before, or has not.
     for (absent, has_slept) in [(0, false), (0, true), (1, false), (1, true)] {
         let mut job = Job::on(&[0, 1, 2]);

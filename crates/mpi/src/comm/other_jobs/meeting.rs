@@ -6,32 +6,32 @@ use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
 use super::super::agree::leader_bits;
-use super::ways::Abroad;
-use super::{ABROAD, INNER, NUMBERS};
+use super::connector::JobConnector;
+use super::{INNER, MEETING_CONTEXTS, NUMBERS};
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 
 /// What a process has to do with other jobs.
 #[derive(Default)]
 pub(crate) struct Meetings {
-    abroad: OnceLock<Arc<dyn Abroad>>,
+    connector: OnceLock<Arc<dyn JobConnector>>,
     is_widened: Mutex<bool>,
     all: Mutex<Vec<Weak<Meeting>>>,
     /// By context of a communicator that was freed while something was under way on it: what that needs.
-    freed: Mutex<Vec<(u32, Arc<Crossing>)>>,
+    freed: Mutex<Vec<(u32, Arc<BridgeEnd>)>>,
     /// Above all numbers that meetings of this process have had.
     next: AtomicU32,
 }
 
 impl Meetings {
     /// Says how other jobs are met. Once.
-    pub fn set_abroad(&self, abroad: Arc<dyn Abroad>) {
-        let _ = self.abroad.set(abroad);
+    pub fn set_connector(&self, connector: Arc<dyn JobConnector>) {
+        let _ = self.connector.set(connector);
     }
 
     /// The means to connect to them; `None` if there are none.
-    pub fn abroad(&self) -> Option<&Arc<dyn Abroad>> {
-        self.abroad.get()
+    pub fn connector(&self) -> Option<&Arc<dyn JobConnector>> {
+        self.connector.get()
     }
 
     /// A number that no meeting of this process has had.
@@ -67,7 +67,7 @@ impl Meetings {
 
     /// That of a context, if it is one of a meeting that this process takes part in.
     pub fn of(&self, context: u32) -> Option<Arc<Meeting>> {
-        if context & (ABROAD | ABROAD >> 1) != ABROAD {
+        if context & (MEETING_CONTEXTS | MEETING_CONTEXTS >> 1) != MEETING_CONTEXTS {
             return None;
         }
         let number = context >> (INNER + 1) & (NUMBERS - 1);
@@ -78,7 +78,7 @@ impl Meetings {
     }
 
     /// A communicator is freed: operations under way on it go on.
-    pub fn leave(&self, process: &Process, context: u32, bridge: Arc<Crossing>) {
+    pub fn leave(&self, process: &Process, context: u32, bridge: Arc<BridgeEnd>) {
         let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
         freed.push((context, bridge));
         drop(freed);
@@ -96,33 +96,33 @@ impl Meetings {
 }
 
 /// The connection of two jobs at this process: it ends with the last communicator that needs it.
-pub(crate) struct Crossing {
-    abroad: Arc<dyn Abroad>,
+pub(crate) struct BridgeEnd {
+    connector: Arc<dyn JobConnector>,
     number: usize,
     /// Those of the other side.
     peers: Vec<Peer>,
 }
 
-impl Crossing {
+impl BridgeEnd {
     /// A bridge by its number, with those of the other side.
-    pub fn of(abroad: Arc<dyn Abroad>, number: usize, peers: Vec<Peer>) -> Arc<Self> {
+    pub fn of(connector: Arc<dyn JobConnector>, number: usize, peers: Vec<Peer>) -> Arc<Self> {
         Arc::new(Self {
-            abroad,
+            connector,
             number,
             peers,
         })
     }
 }
 
-impl std::fmt::Debug for Crossing {
+impl std::fmt::Debug for BridgeEnd {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Crossing({})", self.number)
+        write!(out, "BridgeEnd({})", self.number)
     }
 }
 
-impl Drop for Crossing {
+impl Drop for BridgeEnd {
     fn drop(&mut self) {
-        self.abroad.close(self.number);
+        self.connector.close(self.number);
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Meeting {
     members: Vec<Peer>,
     /// Counts the contexts that this process leads.
     next: AtomicU32,
-    bridge: Weak<Crossing>,
+    bridge: Weak<BridgeEnd>,
 }
 
 impl std::fmt::Debug for Meeting {
@@ -145,7 +145,7 @@ impl std::fmt::Debug for Meeting {
 
 impl Meeting {
     /// One of these members, of which this process is `me`.
-    pub fn new(number: u32, me: u32, members: Vec<Peer>, bridge: &Arc<Crossing>) -> Arc<Self> {
+    pub fn new(number: u32, me: u32, members: Vec<Peer>, bridge: &Arc<BridgeEnd>) -> Arc<Self> {
         Arc::new(Self {
             number,
             me,
@@ -161,7 +161,7 @@ impl Meeting {
     }
 
     /// The connection; `None` if all communicators are freed.
-    pub fn bridge(&self) -> Option<Arc<Crossing>> {
+    pub fn bridge(&self) -> Option<Arc<BridgeEnd>> {
         self.bridge.upgrade()
     }
 
@@ -182,7 +182,7 @@ impl Meeting {
     }
 
     fn context(&self, inner: u32) -> u32 {
-        ABROAD | self.number << (INNER + 1) | inner << 1
+        MEETING_CONTEXTS | self.number << (INNER + 1) | inner << 1
     }
 
     /// A new context, led by this process.

@@ -1,4 +1,4 @@
-//! Apart: waiting for and testing lists whose requests are in several engines of the rank.
+//! Across engines: waiting for and testing lists whose requests are in several engines of the rank.
 //!
 //! A call takes the engine of the first request, since usually all are there. If one of them is not live there, the call
 //! comes here, where it may turn out that it is live nowhere. Then the list is handled engine by engine, with one lock at
@@ -48,7 +48,7 @@ impl Process {
 
     /// [`start_all`](Self::start_all).
     #[cold]
-    pub(super) fn start_all_apart(&self, ids: &[RequestId]) -> Result<()> {
+    pub(super) fn start_all_across_engines(&self, ids: &[RequestId]) -> Result<()> {
         for id in ids {
             self.lock_of(*id).check_startable(*id)?;
         }
@@ -58,7 +58,7 @@ impl Process {
 
     /// [`wait_all`](Self::wait_all).
     #[cold]
-    pub(super) fn wait_all_apart(&self, list: &mut impl RequestList) -> Result<()> {
+    pub(super) fn wait_all_across_engines(&self, list: &mut impl RequestList) -> Result<()> {
         let ids: Vec<Option<RequestId>> =
             (0..list.len()).map(|place| list.request(place)).collect();
         self.check_all(&ids)?;
@@ -67,11 +67,15 @@ impl Process {
                 return Err(error);
             }
         }
-        self.take_all_apart(list, &ids)
+        self.take_all_across_engines(list, &ids)
     }
 
     /// Takes the outcomes of a list whose requests have all ended.
-    fn take_all_apart(&self, list: &mut impl RequestList, ids: &[Option<RequestId>]) -> Result<()> {
+    fn take_all_across_engines(
+        &self,
+        list: &mut impl RequestList,
+        ids: &[Option<RequestId>],
+    ) -> Result<()> {
         let error = |id: &RequestId| {
             self.lock_of(*id)
                 .error_of(*id)
@@ -98,7 +102,7 @@ impl Process {
 
     /// [`test_all`](Self::test_all).
     #[cold]
-    pub(super) fn test_all_apart(&self, list: &mut impl RequestList) -> Result<bool> {
+    pub(super) fn test_all_across_engines(&self, list: &mut impl RequestList) -> Result<bool> {
         let ids: Vec<Option<RequestId>> =
             (0..list.len()).map(|place| list.request(place)).collect();
         let mut over = true;
@@ -115,7 +119,7 @@ impl Process {
             }
         }
         if over {
-            self.take_all_apart(list, &ids).map(|()| true)
+            self.take_all_across_engines(list, &ids).map(|()| true)
         } else {
             Ok(false)
         }
@@ -142,7 +146,7 @@ impl Process {
     }
 
     /// What has ended of a list; `None` if none is under way. `Some` of nothing: none has ended.
-    fn look_apart(&self, ids: &[Option<RequestId>], most: usize) -> Result<Option<Ended>> {
+    fn look_across_engines(&self, ids: &[Option<RequestId>], most: usize) -> Result<Option<Ended>> {
         let (mut ended, mut pending) = (Ended::new(), 0);
         self.check_all(ids)?;
         let engines = self.by_engine(ids);
@@ -171,17 +175,17 @@ impl Process {
 
     /// [`test_any`](Self::test_any) and [`test_some`](Self::test_some).
     #[cold]
-    pub(super) fn test_apart(
+    pub(super) fn test_across_engines(
         &self,
         ids: &[Option<RequestId>],
         most: usize,
     ) -> Result<Option<Ended>> {
-        self.look_apart(ids, most)
+        self.look_across_engines(ids, most)
     }
 
     /// [`wait_any`](Self::wait_any) and [`wait_some`](Self::wait_some).
     #[cold]
-    pub(super) fn wait_apart(
+    pub(super) fn wait_across_engines(
         &self,
         ids: &[Option<RequestId>],
         most: usize,
@@ -212,7 +216,7 @@ impl Process {
                     engine.await_end(*id, Waiter::Task(waker.clone()));
                 }
             }
-            match self.look_apart(ids, most) {
+            match self.look_across_engines(ids, most) {
                 Ok(Some(ended)) if ended.is_empty() => {}
                 other => {
                     forget();

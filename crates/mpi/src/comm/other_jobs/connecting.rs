@@ -6,9 +6,9 @@ use weft_fabric::Region;
 
 use super::super::inter::Greeting;
 use super::super::{Comm, Remote, Shape};
-use super::meeting::{Crossing, Meeting};
+use super::connector::{BridgeMembers, Line, ListeningEnd, Terms};
+use super::meeting::{BridgeEnd, Meeting};
 use super::plan::{Plan, RECORD, Record};
-use super::ways::{Joining, Line, Listening, Terms};
 use crate::buffer;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
@@ -46,7 +46,7 @@ impl Comm {
     }
 
     /// Each member: an intercommunicator with a group of another job. `line` at the root.
-    pub(in crate::comm) fn meet_abroad(
+    pub(in crate::comm) fn meet_other_job(
         &self,
         name: &'static str,
         root: u32,
@@ -71,7 +71,9 @@ impl Comm {
     ) -> Result<Arc<Self>> {
         let process = self.process();
         let text = |error: Error| error.text().to_owned();
-        let listening = process.abroad().and_then(|abroad| abroad.listen(terms));
+        let listening = process
+            .connector()
+            .and_then(|connector| connector.listen(terms));
         let record = Record {
             next: process.meetings.free_number(),
             said: match &listening {
@@ -123,7 +125,7 @@ impl Comm {
     fn exchange(&self, line: &mut dyn Line, ours: &[u8], accepts: bool) -> Result<Plan> {
         let mut key = [0; 32];
         if accepts {
-            key = self.process().abroad()?.draw_key()?;
+            key = self.process().connector()?.draw_key()?;
         }
         let mut message = key.to_vec();
         message.extend(ours);
@@ -147,8 +149,8 @@ impl Comm {
         &self,
         plan: &Plan,
         accepts: bool,
-        listening: Box<dyn Listening>,
-    ) -> Result<(Arc<Meeting>, Arc<Crossing>, Group)> {
+        listening: Box<dyn ListeningEnd>,
+    ) -> Result<(Arc<Meeting>, Arc<BridgeEnd>, Group)> {
         let process = self.process();
         let meetings = &process.meetings;
         if !meetings.claim(plan.number) {
@@ -163,26 +165,26 @@ impl Comm {
             false => (plan.accepting, 0..plan.accepting),
         };
         let me = own + self.rank();
-        let joining = Joining {
+        let members = BridgeMembers {
             me,
             key: plan.key,
             addresses: plan.addresses.clone(),
             others,
         };
-        let abroad = Arc::clone(process.abroad()?);
+        let connector = Arc::clone(process.connector()?);
         let mut is_widened = meetings.is_widened();
         let mut engine = process.lock();
         if !*is_widened {
-            engine.widen(|fabric| abroad.widen(fabric))?;
+            engine.widen(|fabric| connector.widen(fabric))?;
             *is_widened = true;
         }
         // Nothing of the others is heard before there is room for it.
-        let (bridge, peers) = listening.join(joining)?;
+        let (bridge, peers) = listening.join(members)?;
         engine.make_room_for_peers();
         // What was known of others in their places is forgotten before anything is sent to them.
         engine.progress();
         drop((engine, is_widened));
-        let bridge = Crossing::of(abroad, bridge, peers.clone());
+        let bridge = BridgeEnd::of(connector, bridge, peers.clone());
         let local = self.group().members();
         let members = match accepts {
             true => local.chain(peers.iter().copied()).collect(),

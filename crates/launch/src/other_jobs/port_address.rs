@@ -1,4 +1,4 @@
-//! Place: the part of a port's name for other jobs: its owner and its address.
+//! Port address: the part of a port's name for other jobs: its owner and its address.
 //!
 //! ```text
 //!   weft:JOB:OWNER:NUMBER : USER@HOST / KEY / PORT,ADDRESS,ADDRESS
@@ -14,13 +14,13 @@ use weft_secure::Key;
 use weft_sys::process;
 
 use crate::bootstrap::name_of_this_host;
-use crate::hosts::way_in;
+use crate::hosts::listen_addresses;
 
 /// Longest name, without the zero behind it.
 pub(super) const LONGEST: usize = 255;
 
 /// Where a port is, and whose.
-pub(super) struct Place<'a> {
+pub(super) struct PortAddress<'a> {
     pub user: u32,
     pub host: &'a str,
     pub door: Option<Door>,
@@ -35,7 +35,7 @@ pub(super) struct Door {
     pub addresses: Vec<SocketAddr>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PortAddress<'a> {
     /// That of a name; `None` if it says none.
     pub fn of(name: &'a str) -> Option<Self> {
         let (user, rest) = name.splitn(5, ':').nth(4)?.split_once('@')?;
@@ -54,7 +54,7 @@ pub(super) fn this_host() -> String {
 }
 
 /// What is said of a port that is `name` within its job.
-pub(super) fn whole_name(name: &str, door: Option<&Door>) -> String {
+pub(super) fn full_name(name: &str, door: Option<&Door>) -> String {
     let local = format!("{name}:{}@{}", process::user(), this_host());
     match door.and_then(|door| door.text(LONGEST.saturating_sub(local.len() + 1))) {
         Some(door) => format!("{local}/{door}"),
@@ -67,14 +67,15 @@ impl Door {
         let (key, addresses) = text.split_once('/')?;
         Some(Self {
             key: key.parse().ok()?,
-            addresses: way_in::parse(addresses)?,
+            addresses: listen_addresses::parse(addresses)?,
         })
     }
 
     /// With as many addresses as fit; `None` if none does.
     fn text(&self, room: usize) -> Option<String> {
         let key = self.key.to_text();
-        let addresses = way_in::text(&self.addresses, room.saturating_sub(key.len() + 1))?;
+        let addresses =
+            listen_addresses::text(&self.addresses, room.saturating_sub(key.len() + 1))?;
         Some(format!("{key}/{addresses}"))
     }
 }
@@ -101,21 +102,21 @@ mod tests {
 
     #[test]
     fn a_name_says_whose_it_is_and_where() {
-        let place = Place::of("weft:0a:3:7:1000@node-1").expect("entire");
-        assert_eq!((place.user, place.host), (1000, "node-1"));
-        assert!(place.door.is_none());
+        let port_address = PortAddress::of("weft:0a:3:7:1000@node-1").expect("entire");
+        assert_eq!((port_address.user, port_address.host), (1000, "node-1"));
+        assert!(port_address.door.is_none());
         for name in ["weft:0a:3:7", "weft:0a:3:7:", "weft:0a:3:7:x@y", ""] {
-            assert!(Place::of(name).is_none(), "{name}");
+            assert!(PortAddress::of(name).is_none(), "{name}");
         }
     }
 
     #[test]
     fn a_door_survives_its_name_and_is_not_shown() {
         let door = door(&["10.0.0.1", "fe80::1", "2001:db8::2"]);
-        let name = whole_name("weft:0a:3:7", Some(&door));
-        let place = Place::of(&name).expect("entire");
-        assert_eq!(place.door.as_ref(), Some(&door));
-        assert!(!format!("{:?}", place.door).contains("0707"));
+        let name = full_name("weft:0a:3:7", Some(&door));
+        let port_address = PortAddress::of(&name).expect("entire");
+        assert_eq!(port_address.door.as_ref(), Some(&door));
+        assert!(!format!("{:?}", port_address.door).contains("0707"));
         for end in [
             "/",
             "/12",
@@ -124,7 +125,7 @@ mod tests {
             "/zz/4000,1.2.3.4",
         ] {
             assert!(
-                Place::of(&format!("weft:0a:3:7:0@a{end}")).is_none(),
+                PortAddress::of(&format!("weft:0a:3:7:0@a{end}")).is_none(),
                 "{end}"
             );
         }
@@ -133,12 +134,16 @@ mod tests {
     #[test]
     fn a_name_fits_whatever_addresses_there_are() {
         let long = "2001:db8:1111:2222:3333:4444:5555:6666";
-        let name = whole_name(
+        let name = full_name(
             "weft:0123456789abcdef:4095:1073741823",
             Some(&door(&[long; 9])),
         );
         assert!(name.len() <= LONGEST, "{name}");
-        let place = Place::of(&name).expect("entire");
-        assert!(place.door.is_some_and(|door| !door.addresses.is_empty()));
+        let port_address = PortAddress::of(&name).expect("entire");
+        assert!(
+            port_address
+                .door
+                .is_some_and(|door| !door.addresses.is_empty())
+        );
     }
 }

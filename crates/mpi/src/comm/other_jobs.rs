@@ -1,4 +1,4 @@
-//! Abroad: groups of two jobs connect (MPI 5.0, section 11.9). The agreement of a [`Meeting`] holds for all communicators
+//! Other jobs: groups of two jobs connect (MPI 5.0, section 11.9). The agreement of a [`Meeting`] holds for all communicators
 //! that are made of its intercommunicator.
 //!
 //! ```text
@@ -24,9 +24,9 @@
 //! context of a meeting is that of another one, or of a communicator of one job (bit 31), at any process.
 
 mod connecting;
+mod connector;
 mod meeting;
 mod plan;
-mod ways;
 
 use std::sync::Arc;
 
@@ -34,37 +34,37 @@ use crate::engine::WaitFor;
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 
-pub(crate) use self::meeting::{Crossing, Meeting, Meetings};
-pub use self::ways::{Abroad, Joining, Line, Listening, Terms};
+pub use self::connector::{BridgeMembers, JobConnector, Line, ListeningEnd, Terms};
+pub(crate) use self::meeting::{BridgeEnd, Meeting, Meetings};
 
 /// Contexts from here on, up to those of guests, belong to meetings.
-pub(super) const ABROAD: u32 = 1 << 31;
+pub(super) const MEETING_CONTEXTS: u32 = 1 << 31;
 /// How many numbers there are for meetings.
 const NUMBERS: u32 = 1 << 15;
 /// How many bits of a context are for count and leader.
 const INNER: u32 = 14;
 /// What a root tells its group in place of a size: the other group is one of another job.
-pub(super) const ELSEWHERE: u32 = u32::MAX;
+pub(super) const OTHER_JOB: u32 = u32::MAX;
 /// Both sides are of the same release, or do not meet.
 const RELEASE: &str = concat!("weft ", env!("CARGO_PKG_VERSION"), " meeting 2");
 
 /// A caller at a port.
 pub(super) enum Caller {
     /// Of this job: what it says.
-    Here,
+    ThisJob,
     /// Of another job.
-    Elsewhere(Box<dyn Line>),
+    OtherJob(Box<dyn Line>),
 }
 
 impl Process {
     /// Says how other jobs are met. Once.
-    pub fn set_abroad(&self, abroad: Arc<dyn Abroad>) {
-        self.meetings.set_abroad(abroad);
+    pub fn set_connector(&self, connector: Arc<dyn JobConnector>) {
+        self.meetings.set_connector(connector);
     }
 
     /// Whether the processes that this one has an intercommunicator or another communicator with may be of another job.
-    fn abroad(&self) -> Result<&Arc<dyn Abroad>> {
-        self.meetings.abroad().ok_or_else(|| {
+    fn connector(&self) -> Result<&Arc<dyn JobConnector>> {
+        self.meetings.connector().ok_or_else(|| {
             Error::new(
                 ErrorClass::Port,
                 "this process cannot be connected to other jobs; it runs within one process with the others",
@@ -74,10 +74,10 @@ impl Process {
 
     /// Waits for whoever calls first at a port: a process of this job, whose call is received into `call`, or of another one.
     pub(super) fn next_caller(&self, ports: u32, port: u32, call: &mut [u8]) -> Result<Caller> {
-        let gate = self.meetings.abroad();
+        let gate = self.meetings.connector();
         let Some(gate) = gate.filter(|gate| gate.listens_at(port)) else {
             self.receive_at(ports, None, port, call)?;
-            return Ok(Caller::Here);
+            return Ok(Caller::ThisJob);
         };
         let mut engine = self.lock();
         let request = self.begin_at(&mut engine, ports, None, port, call)?;
@@ -89,23 +89,23 @@ impl Process {
             },
         );
         let Some(line) = line else {
-            return engine.finish(request).map(|_| Caller::Here);
+            return engine.finish(request).map(|_| Caller::ThisJob);
         };
         engine.cancel(request)?;
         let status = engine.finish(request)?;
         drop(engine);
         if status.cancelled {
-            return Ok(Caller::Elsewhere(line));
+            return Ok(Caller::OtherJob(line));
         }
         gate.give_back(port, line);
-        Ok(Caller::Here)
+        Ok(Caller::ThisJob)
     }
 
     /// What both jobs need, of this root's hello and that of the other one.
-    pub(super) fn greet_abroad(&self, line: &mut dyn Line) -> Result<Terms> {
+    pub(super) fn exchange_terms(&self, line: &mut dyn Line) -> Result<Terms> {
         let ours = Terms {
             wide: self.has_several_hosts() || line.is_between_hosts(),
-            sealed: self.abroad()?.is_sealed(),
+            sealed: self.connector()?.is_sealed(),
         };
         let mut hello = vec![ours.to_bits()];
         hello.extend(RELEASE.as_bytes());

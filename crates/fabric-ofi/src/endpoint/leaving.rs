@@ -1,4 +1,4 @@
-//! Parting: how a rank leaves. It hands over what it has taken for sending, and says goodbye. If something cannot leave, the
+//! Leaving: how a rank leaves. It hands over what it has taken for sending, and says goodbye. If something cannot leave, the
 //! time that it keeps trying depends on whether the receivers have said goodbye themselves.
 
 use std::time::{Duration, Instant};
@@ -11,18 +11,18 @@ use crate::held::Remains;
 use crate::serving::Serving;
 
 /// How long a rank that leaves tries to hand over what it has taken for sending.
-const FAREWELL: Duration = Duration::from_secs(5);
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
 /// How long it tries if all receivers have said goodbye: they may be gone, which the provider does not
 /// report.
-const PARTING: Duration = Duration::from_millis(250);
+const DRAIN_AFTER_GOODBYE: Duration = Duration::from_millis(250);
 
 /// Whether to try longer for what remains, after trying for `tried`.
 fn tries_on(remains: Remains, tried: Duration) -> bool {
     match remains {
         Remains::Nothing => false,
-        Remains::ForTheGone => tried < PARTING,
-        Remains::ForOthers => tried < FAREWELL,
+        Remains::AfterGoodbye => tried < DRAIN_AFTER_GOODBYE,
+        Remains::ForOthers => tried < LONGEST_DRAIN,
     }
 }
 
@@ -52,19 +52,19 @@ mod tests {
     use weft_fabric::Peer;
 
     #[test]
-    fn who_leaves_tries_longer_for_those_that_are_there() {
+    fn a_leaving_endpoint_tries_longer_for_peers_that_are_there() {
         assert!(!tries_on(Remains::Nothing, Duration::ZERO));
-        for remains in [Remains::ForTheGone, Remains::ForOthers] {
+        for remains in [Remains::AfterGoodbye, Remains::ForOthers] {
             assert!(tries_on(remains, Duration::ZERO));
         }
-        assert!(!tries_on(Remains::ForTheGone, PARTING));
-        assert!(tries_on(Remains::ForOthers, PARTING));
-        assert!(!tries_on(Remains::ForOthers, FAREWELL));
+        assert!(!tries_on(Remains::AfterGoodbye, DRAIN_AFTER_GOODBYE));
+        assert!(tries_on(Remains::ForOthers, DRAIN_AFTER_GOODBYE));
+        assert!(!tries_on(Remains::ForOthers, LONGEST_DRAIN));
     }
 
     /// A buffer that a provider never returns: its message was for a peer that said goodbye and ended.
     #[test]
-    fn what_is_held_for_the_gone_alone_is_told_apart() {
+    fn messages_held_for_lost_peers_alone_are_known() {
         if crate::found().is_err() {
             return;
         }
@@ -77,11 +77,11 @@ mod tests {
         let gone = mail.held.take(1).expect("free");
         assert_eq!(mail.remains(), Remains::ForOthers, "it is there");
         mail.link(1).expect("a link").is_over = true;
-        assert_eq!(mail.remains(), Remains::ForTheGone);
+        assert_eq!(mail.remains(), Remains::AfterGoodbye);
         let other = mail.held.take(2).expect("free");
         assert_eq!(mail.remains(), Remains::ForOthers);
         mail.sent(other);
-        assert_eq!(mail.remains(), Remains::ForTheGone);
+        assert_eq!(mail.remains(), Remains::AfterGoodbye);
         mail.sent(gone);
         assert_eq!(mail.remains(), Remains::Nothing);
         // The other endpoints are not driven, so nothing would reach them.

@@ -1,4 +1,4 @@
-//! Surroundings of a process: its environment, files and commands, as far as allocations need them.
+//! Scheduler environment: the variables, files and commands of a process, as far as allocations need them.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,7 +13,7 @@ use crate::mapping;
 const LONGEST: u64 = 16 << 20;
 
 /// A process's view of its environment.
-pub trait Surroundings {
+pub trait SchedulerEnvironment {
     /// The value of a variable; `None` also for an empty one.
     fn variable(&self, name: &str) -> Option<String>;
 
@@ -36,11 +36,11 @@ pub trait Surroundings {
     fn is_here(&self, name: &str) -> bool;
 }
 
-/// The surroundings of this process.
+/// The environment of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisProcess;
 
-impl Surroundings for ThisProcess {
+impl SchedulerEnvironment for ThisProcess {
     fn variable(&self, name: &str) -> Option<String> {
         let value = std::env::var_os(name)?;
         Some(value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())

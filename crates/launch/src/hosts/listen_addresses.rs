@@ -1,4 +1,4 @@
-//! Way in: a port at which other hosts reach this one, and its text form.
+//! Listen addresses: a port at which other hosts reach this one, and its text form.
 //!
 //! ```text
 //!   PORT,ADDRESS,ADDRESS      addresses of this host's interfaces, best first

@@ -1,4 +1,4 @@
-//! Here: the profile state of the calling thread: its area, its present call, and the waits in that call.
+//! Thread state: the profile state of the calling thread: its area, its present call, and the waits in that call.
 
 use std::cell::Cell;
 
@@ -12,14 +12,14 @@ use super::token::Token;
 const LONG: u64 = 300_000;
 
 thread_local! {
-    static HERE: Here = const {
-        Here { area: Cell::new(None), left_out: Cell::new(false), token: Cell::new(0), unknown: Cell::new((0, 0, 0)),
+    static THREAD_STATE: ThreadState = const {
+        ThreadState { area: Cell::new(None), left_out: Cell::new(false), token: Cell::new(0), unknown: Cell::new((0, 0, 0)),
             slept: Cell::new((0, 0)), is_recorded: Cell::new(false), sending: Cell::new(Sending::NOTHING) }
     };
 }
 
 /// The profile state of a thread.
-struct Here {
+struct ThreadState {
     area: Cell<Option<&'static Area>>,
     left_out: Cell<bool>,
     /// Its present call, until it waits.
@@ -60,12 +60,12 @@ impl Sending {
 /// The area of the calling thread, if it has one.
 #[inline]
 pub fn area() -> Option<&'static Area> {
-    HERE.with(|here| here.area.get())
+    THREAD_STATE.with(|here| here.area.get())
 }
 
 /// Sets the area of the calling thread; `None`: it gets none.
 pub fn set_area(area: Option<&'static Area>) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         here.area.set(area);
         here.left_out.set(area.is_none());
     });
@@ -73,18 +73,18 @@ pub fn set_area(area: Option<&'static Area>) {
 
 /// Whether the calling thread gets no area.
 pub fn is_left_out() -> bool {
-    HERE.with(|here| here.left_out.get())
+    THREAD_STATE.with(|here| here.left_out.get())
 }
 
 /// Sets the present call of the calling thread.
 #[inline]
 pub fn set_current(token: Token) {
-    HERE.with(|here| here.token.set(token.0));
+    THREAD_STATE.with(|here| here.token.set(token.0));
 }
 
 /// The caller is in a call whose message shall have this mark.
 pub fn begin_sending(mark: u64) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         here.sending.set(Sending {
             fiber: weft_fiber::current(),
             mark,
@@ -95,7 +95,7 @@ pub fn begin_sending(mark: u64) {
 
 /// The caller begins a message in this engine: returns the mark of its call, for the first message.
 pub fn begin_message(engine: u32) -> u64 {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         let sending = here.sending.get();
         if sending.mark == 0 || sending.word != 0 || sending.fiber != weft_fiber::current() {
             return 0;
@@ -111,7 +111,7 @@ pub fn begin_message(engine: u32) -> u64 {
 
 /// The message that the caller has just begun carries this word instead of the mark.
 pub fn message_carries(word: u64) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         here.sending.set(Sending {
             word,
             ..here.sending.get()
@@ -122,7 +122,7 @@ pub fn message_carries(word: u64) {
 /// The call with this mark has ended: returns the word that its message has carried, and the engine; 0 if
 /// there was no message, or other calls have replaced it.
 pub fn end_sending(mark: u64) -> (u64, u32) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         let sending = here.sending.get();
         if sending.mark != mark || sending.fiber != weft_fiber::current() {
             return (0, 0);
@@ -135,7 +135,7 @@ pub fn end_sending(mark: u64) -> (u64, u32) {
 /// The calling thread's recorded call, which begins to wait, and its message. From now on the thread is in no
 /// call: it may run another fiber.
 pub fn begin_wait(slices: &Slices) -> (Token, [u64; 3]) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         let token = match Token(here.token.replace(0)) {
             stale if stale.is_stale(slices.number(), slices.are_whole()) => Token::NONE,
             token => token,
@@ -154,7 +154,7 @@ pub fn begin_wait(slices: &Slices) -> (Token, [u64; 3]) {
 
 /// The calling thread has waited for a sender that its call will find out.
 pub fn add_unknown(ticks: u64, slept: u64, context: u32) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         let (before, slept_before, _) = here.unknown.get();
         here.unknown
             .set((before + ticks, slept_before + slept, context));
@@ -164,7 +164,7 @@ pub fn add_unknown(ticks: u64, slept: u64, context: u32) {
 /// The calling thread has slept. Returns whether a timeline reports that.
 pub fn add_slept(since: u64, now: u64) -> bool {
     let ticks = now.saturating_sub(since);
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         if ticks >= LONG {
             here.slept.set(match here.slept.get() {
                 (0, _) => (ticks, since),
@@ -178,7 +178,7 @@ pub fn add_slept(since: u64, now: u64) -> bool {
 /// The calling thread has waited and is in this call again, with this message. Returns the ticks of its long
 /// sleeps, and when the first of them began.
 pub fn end_wait(token: Token, [mark, word, engine]: [u64; 3]) -> (u64, u64) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         here.token.set(token.0);
         if mark != 0 {
             here.sending.set(Sending {
@@ -197,7 +197,7 @@ pub fn end_wait(token: Token, [mark, word, engine]: [u64; 3]) -> (u64, u64) {
 /// communicator.
 #[inline]
 pub fn take_unknown() -> (u64, u64, u32) {
-    HERE.with(|here| {
+    THREAD_STATE.with(|here| {
         let unknown = here.unknown.get();
         if unknown.0 != 0 {
             here.unknown.set((0, 0, 0));

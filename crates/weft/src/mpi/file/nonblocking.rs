@@ -3,7 +3,7 @@
 //! Collective ones are made in the order in which they are begun, relative to each other and to blocking ones. An access
 //! goes on even if its request is dropped; [`File::close`] waits for it, and returns its error.
 
-use weft_mpi::io::{Access, Direction, Place};
+use weft_mpi::io::{Access, Direction, FilePosition};
 use weft_mpi::{RequestId, Result};
 
 use super::super::memory::{Memory, View};
@@ -15,7 +15,7 @@ impl File {
     fn begin<T: Element>(
         &self,
         direction: Direction,
-        place: Place,
+        place: FilePosition,
         together: bool,
         elements: View<'_, T>,
     ) -> Result<RequestId> {
@@ -29,7 +29,7 @@ impl File {
 
     fn begin_read<T: Element>(
         &self,
-        place: Place,
+        place: FilePosition,
         together: bool,
         count: usize,
     ) -> Result<Request<'static, Vec<T>>> {
@@ -45,7 +45,7 @@ impl File {
 
     fn begin_write<T: Element>(
         &self,
-        place: Place,
+        place: FilePosition,
         together: bool,
         elements: Vec<T>,
     ) -> Result<Request<'static, Vec<T>>> {
@@ -144,7 +144,7 @@ impl File {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn iread<T: Element>(&self, count: usize) -> Result<Request<'static, Vec<T>>> {
-        self.begin_read(Place::Individual, false, count)
+        self.begin_read(FilePosition::Individual, false, count)
     }
 
     /// Begins to write at this rank's pointer, which advances at once, and gives the vector back at the end
@@ -153,7 +153,7 @@ impl File {
     /// # Errors
     /// As for [`write`](Self::write).
     pub fn iwrite<T: Element>(&self, elements: Vec<T>) -> Result<Request<'static, Vec<T>>> {
-        self.begin_write(Place::Individual, false, elements)
+        self.begin_write(FilePosition::Individual, false, elements)
     }
 
     /// Begins to read at this rank's pointer, which advances at once, all ranks together (`MPI_File_iread_all`).
@@ -161,7 +161,7 @@ impl File {
     /// # Errors
     /// As for [`read_all`](Self::read_all), of any rank.
     pub fn iread_all<T: Element>(&self, count: usize) -> Result<Request<'static, Vec<T>>> {
-        self.begin_read(Place::Individual, true, count)
+        self.begin_read(FilePosition::Individual, true, count)
     }
 
     /// Begins to write at this rank's pointer, which advances at once, all ranks together, and gives the vector back at
@@ -170,7 +170,7 @@ impl File {
     /// # Errors
     /// As for [`write_all`](Self::write_all), of any rank.
     pub fn iwrite_all<T: Element>(&self, elements: Vec<T>) -> Result<Request<'static, Vec<T>>> {
-        self.begin_write(Place::Individual, true, elements)
+        self.begin_write(FilePosition::Individual, true, elements)
     }
 
     /// Begins to read at the shared pointer (`MPI_File_iread_shared`).
@@ -178,7 +178,7 @@ impl File {
     /// # Errors
     /// As for [`read_shared`](Self::read_shared).
     pub fn iread_shared<T: Element>(&self, count: usize) -> Result<Request<'static, Vec<T>>> {
-        self.begin_read(Place::Shared, false, count)
+        self.begin_read(FilePosition::Shared, false, count)
     }
 
     /// Begins to write at the shared pointer, and gives the vector back at the end (`MPI_File_iwrite_shared`).
@@ -201,7 +201,7 @@ impl File {
     /// # Errors
     /// As for [`write_shared`](Self::write_shared).
     pub fn iwrite_shared<T: Element>(&self, elements: Vec<T>) -> Result<Request<'static, Vec<T>>> {
-        self.begin_write(Place::Shared, false, elements)
+        self.begin_write(FilePosition::Shared, false, elements)
     }
 
     /// Begins to read at the shared pointer, each rank's part after that of the rank before it
@@ -210,7 +210,7 @@ impl File {
     /// # Errors
     /// As for [`read_ordered`](Self::read_ordered), of any rank.
     pub fn iread_ordered<T: Element>(&self, count: usize) -> Result<Request<'static, Vec<T>>> {
-        self.begin_read(Place::Shared, true, count)
+        self.begin_read(FilePosition::Shared, true, count)
     }
 
     /// Begins to write at the shared pointer, each rank's part after that of the rank before it, and gives the vector
@@ -233,7 +233,7 @@ impl File {
     /// # Errors
     /// As for [`write_ordered`](Self::write_ordered), of any rank.
     pub fn iwrite_ordered<T: Element>(&self, elements: Vec<T>) -> Result<Request<'static, Vec<T>>> {
-        self.begin_write(Place::Shared, true, elements)
+        self.begin_write(FilePosition::Shared, true, elements)
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     /// Requests of all six ways under way at the same time, waited for in the other order.
     #[test]
-    fn what_is_begun_ends_whoever_waits_first() {
+    fn nonblocking_accesses_end_in_any_order_of_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         mpi::test(3, |world| {

@@ -1,4 +1,4 @@
-//! Misfit: the error of a message that matches a receive but has the wrong length, or the wrong types.
+//! Receive errors: the error of a message that matches a receive but has the wrong length, or the wrong types.
 
 use weft_fabric::Peer;
 

@@ -1,4 +1,4 @@
-//! Ways: the system's means to connect to processes of other jobs, and the messages over them.
+//! Connector: the system's means to connect to processes of other jobs, and the messages over them.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use weft_fabric::{Fabric, Peer};
 use crate::error::Result;
 
 /// The system's means to connect to processes of other jobs.
-pub trait Abroad: Send + Sync {
+pub trait JobConnector: Send + Sync {
     /// Whether other jobs can call at a port of this process.
     fn listens_at(&self, port: u32) -> bool;
     /// A caller at a port that was not taken yet. It [notifies](crate::process::Process::notify) when there is one.
@@ -25,7 +25,7 @@ pub trait Abroad: Send + Sync {
     ///
     /// # Errors
     /// If the system refuses.
-    fn listen(&self, terms: Terms) -> Result<Box<dyn Listening>>;
+    fn listen(&self, terms: Terms) -> Result<Box<dyn ListeningEnd>>;
     /// Makes room for processes of other jobs in the fabric. Once, before any of them is joined.
     ///
     /// # Errors
@@ -74,19 +74,19 @@ impl Terms {
 }
 
 /// A process that listens for those of another job.
-pub trait Listening: Send {
+pub trait ListeningEnd: Send {
     /// Its address, to be sent to them.
     fn address(&self) -> String;
     /// Opens this process's end.
     ///
     /// # Errors
     /// If the system refuses.
-    fn join(self: Box<Self>, members: Joining) -> Result<(usize, Vec<Peer>)>;
+    fn join(self: Box<Self>, members: BridgeMembers) -> Result<(usize, Vec<Peer>)>;
 }
 
 /// The participants of a bridge.
 #[derive(Debug)]
-pub struct Joining {
+pub struct BridgeMembers {
     /// This process's number among them.
     pub me: u32,
     /// The secret that only they know.

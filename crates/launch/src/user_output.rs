@@ -1,4 +1,4 @@
-//! Saying: output of this program to the user, which may fail: a disk is full, a file may not grow, a reader is gone.
+//! User output: output of this program to the user, which may fail: a disk is full, a file may not grow, a reader is gone.
 //! That ends no process, but a command that could not answer does not end successfully.
 
 use std::fmt::Display;
@@ -26,7 +26,7 @@ pub fn answer(text: impl Display) -> u8 {
 pub fn code_of(written: io::Result<()>) -> u8 {
     match written {
         Ok(()) => 0,
-        // Who has closed a pipe wants no more.
+        // A reader that has closed a pipe wants no more.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
         Err(error) => {
             tell(format_args!(

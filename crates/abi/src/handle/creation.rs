@@ -16,17 +16,17 @@ use crate::generated::constants::MPI_SUCCESS;
 /// Key values are numbered apart from handles.
 const KEY_VALUE: usize = 1 << 31;
 
-/// How an object was made.
+/// The call that made an object or an access: its name and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Made {
+pub struct NamedCallSite {
     /// The function that made it.
     pub call: &'static str,
     /// The place of the call, if known.
     pub place: Option<CallSite>,
 }
 
-impl Made {
-    /// Made by this function, at the present place of the program.
+impl NamedCallSite {
+    /// NamedCallSite by this function, at the present place of the program.
     pub fn here(call: &'static str) -> Self {
         // Objects made by a Python extension are reported only in the mode that reports libraries.
         let place = match check::is_full() {
@@ -52,16 +52,16 @@ impl Made {
 
 /// A kind of thing that a program makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Thing {
+pub enum CreatedKind {
     /// An object with a handle of this kind.
     Object(ObjectKind),
     /// A key value.
     KeyValue,
 }
 
-static ALL: LazyLock<Mutex<HashMap<usize, Made>>> = LazyLock::new(Mutex::default);
+static ALL: LazyLock<Mutex<HashMap<usize, NamedCallSite>>> = LazyLock::new(Mutex::default);
 
-fn all() -> MutexGuard<'static, HashMap<usize, Made>> {
+fn all() -> MutexGuard<'static, HashMap<usize, NamedCallSite>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -80,8 +80,8 @@ pub unsafe fn note(call: &'static str, code: c_int, address: *const usize) {
         // Predefined objects do not belong to the program.
         None => return,
         // Probing may be as frequent as receiving.
-        Some(ObjectKind::Message) if !check::is_full() => Made { call, place: None },
-        Some(_) => Made::here(call),
+        Some(ObjectKind::Message) if !check::is_full() => NamedCallSite { call, place: None },
+        Some(_) => NamedCallSite::here(call),
     };
     all().insert(handle, made);
 }
@@ -94,7 +94,7 @@ pub fn forget(handle: usize) {
 /// A key value was made.
 pub fn note_key(call: &'static str, key: c_int) {
     if check::mode().is_on() {
-        all().insert(KEY_VALUE | key as usize, Made::here(call));
+        all().insert(KEY_VALUE | key as usize, NamedCallSite::here(call));
     }
 }
 
@@ -104,12 +104,12 @@ pub fn forget_key(key: c_int) {
 }
 
 /// The objects that were made and not freed.
-pub fn list() -> Vec<(Thing, Made)> {
+pub fn list() -> Vec<(CreatedKind, NamedCallSite)> {
     let all = all();
     let things = all.iter().filter_map(|(handle, made)| {
         let thing = match handle & KEY_VALUE {
-            0 => Thing::Object(kind_of(*handle)?),
-            _ => Thing::KeyValue,
+            0 => CreatedKind::Object(kind_of(*handle)?),
+            _ => CreatedKind::KeyValue,
         };
         Some((thing, *made))
     });

@@ -1,4 +1,4 @@
-//! Looking: the receive of a call that [polls](super::at_once), which is in no table.
+//! Polling receive: the receive of a call that [polls](super::at_once), which is in no table.
 //!
 //! ```text
 //!   Closed ── open ──► Open ── fill ──► Filled ── close ──► Closed
@@ -41,9 +41,9 @@ impl Met {
     }
 }
 
-/// The receive of a call that looks, and of which no table knows.
+/// The receive of a call that polls, and of which no table knows.
 #[derive(Debug, Default)]
-pub(super) struct Looking {
+pub(super) struct PollingReceive {
     state: State,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn takes(
     length <= into.len() && (signature == expected || length == 0 || signature.fits(expected))
 }
 
-impl Looking {
+impl PollingReceive {
     /// Looks for this from now on.
     #[inline(always)]
     pub(super) fn open(&mut self, wanted: Wanted) {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_listen_is_everybodys_reason() {
+    fn if_one_cannot_listen_all_are_told_its_reason() {
         let long = "é".repeat(RECORD);
         let sides = [record(0, Ok("a")), record(0, Err(&long))];
         let reason = Plan::of([&sides[0], &sides[1]], [0; 32])

@@ -66,11 +66,6 @@ impl Plan {
         self.name
     }
 
-    /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.last.is_empty()
-    }
-
     /// Scratch memory of its own.
     pub fn scratch(&mut self, length: usize) -> Span {
         let offset = self.scratch;

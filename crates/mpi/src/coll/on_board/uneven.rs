@@ -12,8 +12,6 @@
 //! # Trust
 //! A table is the peer's word: what it says is looked for within what the peer shows.
 
-use weft_fabric::Region;
-
 use super::super::plan::Plan;
 use super::super::{Blocks, Members};
 use super::blocks::{copy, hear};
@@ -152,18 +150,22 @@ fn show(epochs: &mut Epochs<'_, '_>, members: &Members, out: &Blocks) -> Result<
         return Ok(false);
     }
     let mut at = table(size);
-    let mut entries = Vec::with_capacity(at);
-    for other in 0..size {
-        entries.extend_from_slice(&(at as u32).to_ne_bytes());
-        if other != rank {
-            let block = out.block(other);
-            epochs.write((all, at), &block, (0, block.bytes()))?;
-            at += block.bytes();
+    for other in (0..size).filter(|other| *other != rank) {
+        let block = out.block(other);
+        let bytes = block.bytes();
+        epochs.write((all, at), &block, (0, bytes))?;
+        at += bytes;
+    }
+    let mut scratch = epochs.take_scratch();
+    let (table, mut at) = (&mut scratch[..table(size)], table(size));
+    for (other, entry) in table.chunks_exact_mut(ENTRY).take(size + 1).enumerate() {
+        entry.copy_from_slice(&(at as u32).to_ne_bytes());
+        if other != rank && other < size {
+            at += out.bytes(other);
         }
     }
-    entries.extend_from_slice(&(at as u32).to_ne_bytes());
-    let entries: Region = buffer::region_of(&mut entries);
-    epochs.write_region(all, 0, &entries)?;
+    epochs.write_region(all, 0, &buffer::region_of(table))?;
+    epochs.give_scratch(scratch);
     Ok(true)
 }
 
@@ -205,7 +207,9 @@ fn take(
 
 /// What is left of the collective, as it is found out.
 struct Left {
-    plan: Plan,
+    name: &'static str,
+    /// Messages, if there are any: seldom.
+    plan: Option<Plan>,
     /// Memory of its own that the plan refers to.
     kept: Vec<u8>,
     /// The first block that is not what this rank expects. Others get theirs all the same.
@@ -216,20 +220,27 @@ impl Left {
     /// Nothing yet, of this call.
     fn of(name: &'static str) -> Self {
         Self {
-            plan: Plan::new(name),
+            name,
+            plan: None,
             kept: Vec::new(),
             failure: None,
         }
     }
 
+    fn plan(&mut self) -> &mut Plan {
+        self.plan.get_or_insert_with(|| Plan::new(self.name))
+    }
+
     fn send(&mut self, to: usize, data: &Buffer) {
-        let from = self.plan.input(data);
-        self.plan.send(to, from);
+        let plan = self.plan();
+        let from = plan.input(data);
+        plan.send(to, from);
     }
 
     fn receive(&mut self, from: usize, into: &Buffer) {
-        let into = self.plan.output(into);
-        self.plan.receive(from, into);
+        let plan = self.plan();
+        let into = plan.output(into);
+        plan.receive(from, into);
     }
 
     /// Sends to all others. In place (`send` is `None`) the blocks are copied now, for those of others are about to be written
@@ -269,12 +280,12 @@ impl Left {
 
     /// What is left: nothing, if there are no messages.
     fn finish(self, epochs: &mut Epochs<'_, '_>) -> Result<Option<Box<Rest>>> {
-        if self.plan.is_empty() {
+        let Some(plan) = self.plan else {
             return self.failure.map_or(Ok(None), Err);
-        }
+        };
         let schedule = Schedule {
             continues: true,
-            ..self.plan.finish()?
+            ..plan.finish()?
         };
         epochs.go_on_by_messages();
         Ok(Some(Box::new(Rest::Messages {

@@ -362,6 +362,26 @@ fn no_option_takes_what_belongs_to_its_neighbour() {
     }
 }
 
+/// Intel's `-tune` may stand alone, Open MPI's has a value.
+#[test]
+fn an_ignored_option_without_its_value_leaves_the_next_option_alone() {
+    let line = read("-tune -n 4 ./program").expect("read");
+    assert_eq!(line.programs[0].ranks, Some(4));
+    assert_eq!(line.programs[0].words, ["./program"]);
+    let line = read("--tune -own-file -n 4 ./program").expect("read");
+    assert_eq!(line.programs[0].ranks, Some(4));
+}
+
+#[test]
+fn several_programs_need_a_number_each_if_one_is_given_for_places() {
+    for places in ["-N 2", "-ppn 2", "--map-by ppr:1:core", "--pernode"] {
+        let error = read(&format!("-n 1 ./one : {places} ./two")).unwrap_err();
+        assert!(error.contains("give each one its -n"), "{error}");
+        read(&format!("-n 1 ./one : {places} -n 3 ./two")).expect("read");
+    }
+    read("-n 1 ./one : ./two").expect("one rank of the second");
+}
+
 #[test]
 fn more_of_the_command_line_from_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -384,6 +404,18 @@ fn more_of_the_command_line_from_a_file() {
         assert_eq!((one.ranks, two.ranks), (Some(1), Some(2)));
         assert_eq!(two.variables, [("K".into(), "V".into())]);
     }
+    // Its last program does not take what belongs to nobody.
+    let error = read(&format!("--app {both} -n 3 ./three")).unwrap_err();
+    assert!(error.contains("'-n' follows"), "{error}");
+    let line = read(&format!("--app {both} : -n 3 ./three x")).expect("read");
+    assert_eq!(line.programs[2].words, ["./three", "x"]);
+    let only_options = file("options", "-n 3 -l\n");
+    let line = read(&format!("--app {only_options} ./four x")).expect("read");
+    assert_eq!(line.programs[0].words, ["./four", "x"]);
+    assert_eq!(line.programs[0].ranks, Some(3));
+    let inner = file("outer", &format!("--app {both} y\n"));
+    let error = read(&format!("--app {inner}")).unwrap_err();
+    assert!(error.contains("'y' follows"), "{error}");
     let broken = file("broken", "./one\n./two 'a\n");
     let error = read(&format!("--app {broken}")).unwrap_err();
     assert!(error.contains("line 2 of"), "{error}");

@@ -230,6 +230,37 @@ fn the_help_lists_what_is_done() {
 }
 
 #[test]
+fn files_of_hosts_are_read_as_others_write_them() {
+    let slots = |text: &str| {
+        let hosts = hosts_in_text(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let slots = hosts.into_iter().map(|host| (host.name, host.slots));
+        slots.collect::<Vec<_>>()
+    };
+    let two = [("a".to_owned(), Some(2))];
+    for text in [
+        "a slots=2",
+        "a slots = 2 # two",
+        "a slots =2 max_slots=4",
+        "# none\n\na:2 ifname=eth0",
+        "a cpus=2",
+        "a slots=2 max-slots = 8 binding=numa",
+    ] {
+        assert_eq!(slots(text), two, "{text}");
+    }
+    assert_eq!(slots("a\nb slots=1").len(), 2);
+    for (text, expected) in [
+        ("a slot=2", "'slot' behind a is not known"),
+        ("a slots", "'slots' behind a is not known"),
+        ("a 2", "'2' behind a is not known"),
+        ("a slots=0", "at least 1"),
+        ("a user=me", "me@a"),
+    ] {
+        let error = hosts_in_text(text).expect_err(text);
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
 fn ranks_are_placed_as_asked() {
     let place = |line: &str| {
         let read = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -244,6 +275,17 @@ fn ranks_are_placed_as_asked() {
         place("-n 2 --hosts localhost:3 ./a"),
         (Allocation::ThisHost, Some(2))
     );
+    // A host twice is two ranks, here as elsewhere; one that does not say takes one.
+    for (hosts, ranks) in [
+        ("localhost,localhost", Some(2)),
+        ("localhost:3,localhost", Some(4)),
+        ("a.example:3,b.example", Some(4)),
+        ("localhost", None),
+        // One on each, which the plan says.
+        ("a.example,b.example", None),
+    ] {
+        assert_eq!(place(&format!("--hosts {hosts} ./a")).1, ranks, "{hosts}");
+    }
     let (found, ranks) = place("--hosts a.example:4,b.example:2 ./a");
     let Allocation::Started { hosts, way } = found else {
         panic!("{found:?}");

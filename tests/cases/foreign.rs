@@ -283,6 +283,19 @@ fn ranks_that_load_the_library_of_open_mpi_are_not_alone_in_silence() {
     let said = format!("{}, the library of Open MPI", library.display());
     assert_eq!(ended.err.matches(&said).count(), 1, "{ended:?}");
     assert_eq!(start("1").err, "", "one is right to be alone");
+    // A rank that is a script, which has the program started.
+    let within = |before: &str| {
+        let script = format!("{before} python3 -c \"$0\" \"$1\"; true");
+        let mut command = tool("mpiexec");
+        command.args(["-n", "2", "sh", "-c", &script, program]);
+        run(command.arg(&library), Duration::from_secs(60))
+    };
+    let ended = within("");
+    ended.expect_success();
+    assert_eq!(ended.err.matches("a program of rank").count(), 1, "{ended:?}");
+    assert_eq!(ended.err.matches(&said).count(), 1, "{ended:?}");
+    // One that a launcher of Open MPI has started there is not alone.
+    assert_eq!(within("PMIX_NAMESPACE=its").err, "");
 }
 
 /// For a program in Python, the lines of Python are reported: with the interpreter in the path, and with

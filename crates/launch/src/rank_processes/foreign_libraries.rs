@@ -10,8 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::RankProcesses;
 use crate::linkage;
-use crate::rank_processes::RankProcesses;
 
 /// When ranks are looked at by themselves, after the start, and how often that doubles.
 const FIRST: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@
 //! PREFIX/lib/pkgconfig/weft.pc          lib/cmake/Weft/              files of packaging/, with the version
 //! PREFIX/share/modulefiles/weft/VERSION share/weft/tsan.txt
 //! PREFIX/share/man/man1/mpiexec.1       share/bash-completion, zsh, fish     from tables/options.toml
-//! PREFIX/share/man/man1/weft.1          share/bash-completion                from packaging
+//! PREFIX/share/man/man1/weft.1, mpicc.1 share/bash-completion                from packaging
 //! ```
 //!
 //! All of these files find the installation by their own place in it: it may be moved as a whole.
@@ -25,7 +25,7 @@ use crate::rooms::root;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The destinations of files of `packaging/`.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("pkgconfig/weft.pc", "lib/pkgconfig/weft.pc"),
     ("cmake/WeftConfig.cmake", "lib/cmake/Weft/WeftConfig.cmake"),
     (
@@ -35,6 +35,7 @@ const FILES: [(&str, &str); 7] = [
     ("module/weft", "share/modulefiles/weft/@VERSION@"),
     ("tsan.txt", "share/weft/tsan.txt"),
     ("man/weft.1", "share/man/man1/weft.1"),
+    ("man/mpicc.1", "share/man/man1/mpicc.1"),
     ("completions/weft", "share/bash-completion/completions/weft"),
 ];
 
@@ -109,6 +110,12 @@ pub fn lay_out(prefix: &Path) -> Result<()> {
         fs::read_to_string(root.join("tables/options.toml")).context("tables/options.toml")?;
     let table: Table = toml::from_str(&table).context("tables/options.toml")?;
     let share = prefix.join("share");
+    for name in ["mpicxx", "mpic++", "mpiCC", "mpifort", "mpif90", "mpif77"] {
+        write(
+            &share.join(format!("man/man1/{name}.1")),
+            ".so man1/mpicc.1\n",
+        )?;
+    }
     for name in ["mpiexec", "mpirun"] {
         let text = match name {
             "mpiexec" => manual(&table),

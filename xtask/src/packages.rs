@@ -340,12 +340,9 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
              (/usr/share/common-licenses/Apache-2.0), at your choice.\n\n{license}"
         ),
     )?;
-    fs::copy(root.join("CHANGELOG.md"), documents.join("changelog"))?;
-    output(
-        Command::new("gzip")
-            .arg("-9n")
-            .arg(documents.join("changelog")),
-    )?;
+    // A file changelog.gz would be one of Debian's own form.
+    fs::copy(root.join("CHANGELOG.md"), documents.join("NEWS"))?;
+    output(Command::new("gzip").arg("-9n").arg(documents.join("NEWS")))?;
     let mut sums = Vec::new();
     let bytes = list_sums(tree.path(), tree.path(), &mut sums)?;
     sums.sort();
@@ -359,7 +356,7 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
              Installed-Size: {}\nSection: net\nPriority: optional\nDepends: {depends}\nRecommends: libhwloc15\n\
              Suggests: gcc, g++, gfortran, libfabric1\n\
              Description: MPI 5 by the standard ABI: mpiexec, mpicc and libmpi_abi\n Installed below /opt/weft, beside other \
-             implementations of MPI. Who puts /opt/weft/bin\n first in PATH, or loads the environment module in\n \
+             implementations of MPI. Who puts\n /opt/weft/bin first in PATH, or loads the environment module in\n \
              /opt/weft/share/modulefiles, has its mpicc, mpiexec and manual pages.\n",
             bytes.div_ceil(1024)
         ),

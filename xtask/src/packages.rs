@@ -24,6 +24,9 @@ use crate::rooms::root;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Who answers for a package.
+const MAINTAINER: &str = "The maintainers of Weft <weft@localhost>";
+
 /// The destinations of files of `packaging/`.
 const FILES: [(&str, &str); 8] = [
     ("pkgconfig/weft.pc", "lib/pkgconfig/weft.pc"),
@@ -340,9 +343,18 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
              (/usr/share/common-licenses/Apache-2.0), at your choice.\n\n{license}"
         ),
     )?;
-    // A file changelog.gz would be one of Debian's own form.
+    // What has changed is told in the project's own form, and Debian's, which says when; the same files make the same package.
     fs::copy(root.join("CHANGELOG.md"), documents.join("NEWS"))?;
-    output(Command::new("gzip").arg("-9n").arg(documents.join("NEWS")))?;
+    write(
+        &documents.join("changelog"),
+        &format!(
+            "weft ({VERSION}) unstable; urgency=medium\n\n  * See NEWS.gz.\n\n \
+             -- {MAINTAINER}  Thu, 01 Jan 1970 00:00:00 +0000\n"
+        ),
+    )?;
+    for file in ["NEWS", "changelog"] {
+        output(Command::new("gzip").arg("-9n").arg(documents.join(file)))?;
+    }
     let mut sums = Vec::new();
     let bytes = list_sums(tree.path(), tree.path(), &mut sums)?;
     sums.sort();
@@ -352,7 +364,7 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
     write(
         &tree.path().join("DEBIAN/control"),
         &format!(
-            "Package: weft\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: The maintainers of Weft <weft@localhost>\n\
+            "Package: weft\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: {MAINTAINER}\n\
              Installed-Size: {}\nSection: net\nPriority: optional\nDepends: {depends}\nRecommends: libhwloc15\n\
              Suggests: gcc, g++, gfortran, libfabric1\n\
              Description: MPI 5 by the standard ABI: mpiexec, mpicc and libmpi_abi\n Installed below /opt/weft, beside other \

@@ -260,6 +260,7 @@ fn a_package_of_debian_names_what_it_needs() {
         ("-rw-r--r-- root/root", "./opt/weft/lib/libmpi_abi.so.1"),
         ("-rw-r--r-- root/root", "./usr/share/doc/weft/copyright"),
         ("-rw-r--r-- root/root", "./usr/share/doc/weft/NEWS.gz"),
+        ("-rw-r--r-- root/root", "./usr/share/doc/weft/changelog.gz"),
     ] {
         let is_it = |line: &str| line.starts_with(mode) && line.ends_with(name);
         assert!(listed.lines().any(is_it), "{mode} {name}: {listed}");

@@ -2,6 +2,7 @@
 //! they run on Weft unchanged.
 #![allow(missing_docs)]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -262,7 +263,8 @@ fn library_of_open_mpi() -> Option<PathBuf> {
         println!("skipped: there is no {missing} (cargo xtask peers --only openmpi)");
         return None;
     }
-    Some(library)
+    // As the kernel shows it.
+    Some(library.canonicalize().expect("it is there"))
 }
 
 /// A script that loads Open MPI's library itself: no launcher can make its ranks one job, so there must be a
@@ -283,6 +285,35 @@ fn ranks_that_load_the_library_of_open_mpi_are_not_alone_in_silence() {
     let said = format!("{}, the library of Open MPI", library.display());
     assert_eq!(ended.err.matches(&said).count(), 1, "{ended:?}");
     assert_eq!(start("1").err, "", "one is right to be alone");
+    // A rank that is a script, which has the program started.
+    let within = |before: &str| {
+        let script = format!("{before} python3 -c \"$0\" \"$1\"; true");
+        let mut command = tool("mpiexec");
+        command.args(["-n", "2", "sh", "-c", &script, program]);
+        run(command.arg(&library), Duration::from_secs(60))
+    };
+    let ended = within("");
+    ended.expect_success();
+    assert_eq!(
+        ended.err.matches("a program of rank").count(),
+        1,
+        "{ended:?}"
+    );
+    assert_eq!(ended.err.matches(&said).count(), 1, "{ended:?}");
+    // Agents look at the ranks of their hosts, which are this one under two names.
+    let command = weft_tests::scratch("foreign-hosts").join("reach");
+    std::fs::write(&command, "#!/bin/sh\nshift\nexec sh -c \"$*\"\n").expect("written");
+    std::fs::set_permissions(&command, PermissionsExt::from_mode(0o755)).expect("allowed");
+    let mut launcher = tool("mpiexec");
+    launcher.arg("--launch-command").arg(&command);
+    launcher.args(["--hosts", "a,b", "python3", "-c", program]);
+    let ended = run(launcher.arg(&library), Duration::from_secs(60));
+    ended.expect_success();
+    for told in ["a: rank 0 has loaded", "b: rank 1 has loaded"] {
+        assert_eq!(ended.err.matches(told).count(), 1, "{ended:?}");
+    }
+    // One that a launcher of Open MPI has started there is not alone.
+    assert_eq!(within("PMIX_NAMESPACE=its").err, "");
 }
 
 /// For a program in Python, the lines of Python are reported: with the interpreter in the path, and with

@@ -318,6 +318,7 @@ fn limits_that_are_too_low_are_named() {
     for (script, remedy) in [
         ("ulimit -n 20; exec \"$0\" \"$@\"", "ulimit -n"),
         ("ulimit -f 0; exec \"$0\" \"$@\"", "ulimit -f"),
+        ("ulimit -v 500000; exec \"$0\" \"$@\"", "ulimit -v"),
     ] {
         let ended = within(script, &["-n", "4", "true"], false).expect("no namespace");
         assert_ne!(ended.code(), Some(0), "{script}: {ended:?}");

@@ -231,6 +231,20 @@ fn a_full_disk_is_named() {
         assert_eq!(ended.status.code(), Some(1), "{words:?}: {said}");
         assert!(said.contains("No space left on device"), "{said}");
     }
+    // What the launcher was asked to write at the end of a job is its output.
+    for words in [&["--profile=/dev/full"][..], &["--timeline", "/dev/full"]] {
+        let mut launcher = Command::new(weft());
+        let ended = launcher.args(["run", "-n", "2"]).args(words).arg("true");
+        let ended = ended.output().expect("starts");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{words:?}: {said}");
+        let told = "(/dev/full) could not be written: No space left on device";
+        assert!(said.contains(told), "{said}");
+    }
+    let mut launcher = Command::new(weft());
+    launcher.args(["run", "-n", "2", "--profile", "true"]);
+    let ended = launcher.stderr(full().expect("Linux has it")).output();
+    assert_eq!(ended.expect("starts").status.code(), Some(1), "--profile");
     // A message that cannot be written does not change how a job ends.
     for (words, code) in [
         (&["-n", "2", "no-such-program"][..], 127),

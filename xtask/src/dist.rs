@@ -173,13 +173,16 @@ fn put(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// Makes a library of this name that needs another one, which stands beside it.
+/// Makes a library of this name that needs another one, which stands beside it. Where no object says that it needs no
+/// executable stack, linkers leave out the header that says so of the library; whoever loads it would then get such a stack, or
+/// (from glibc 2.41 on) an error.
 fn name(name: &str, needed: &Path, at: &Path) -> io::Result<()> {
     let made = Command::new("cc")
-        .args(["-shared", "-nostdlib", "-Wl,--no-as-needed"])
+        .args(["-shared", "-nostdlib", "-s", "-Wl,--no-as-needed"])
         .arg(needed)
         .arg(format!("-Wl,-soname,{name}"))
-        .args(["-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined", "-o"])
+        .args(["-Wl,-z,noexecstack", "-Wl,-rpath,$ORIGIN"])
+        .args(["-Wl,--allow-shlib-undefined", "-o"])
         .arg(at)
         .status()?;
     match made.success() {
@@ -246,5 +249,33 @@ mod tests {
             .collect();
         assert_eq!(names.len(), 1, "nothing half-made is left beside the file");
         fs::remove_dir_all(&folder).expect("clean");
+    }
+
+    /// Flags of the header of a program file (ELF, 64 bits) that speaks of the stack.
+    fn flags_of_stack(file: &[u8]) -> Option<u32> {
+        const STACK: u32 = 0x6474_e551;
+        let number = |at: usize, bytes: usize| {
+            let bytes = file[at..at + bytes].iter().rev();
+            bytes.fold(0, |number: usize, byte| number << 8 | usize::from(*byte))
+        };
+        let (table, each, count) = (number(32, 8), number(54, 2), number(56, 2));
+        let headers = (0..count).map(|index| table + index * each);
+        let mut stacks = headers.filter(|at| number(*at, 4) as u32 == STACK);
+        stacks.next().map(|at| number(at + 4, 4) as u32)
+    }
+
+    #[test]
+    fn another_name_of_a_library_asks_for_no_executable_stack() {
+        const EXECUTABLE: u32 = 1;
+        let folder = tempfile::tempdir().expect("a folder");
+        let (meant, other) = (folder.path().join("one.so"), folder.path().join("other.so"));
+        let made = Command::new("cc")
+            .args(["-shared", "-x", "c", "/dev/null", "-o"])
+            .arg(&meant)
+            .status();
+        assert!(made.expect("a C compiler").success());
+        name("other.so", &meant, &other).expect("a library");
+        let flags = flags_of_stack(&fs::read(&other).expect("read"));
+        assert_eq!(flags.map(|flags| flags & EXECUTABLE), Some(0));
     }
 }

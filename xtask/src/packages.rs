@@ -5,7 +5,7 @@
 //! PREFIX/lib/pkgconfig/weft.pc          lib/cmake/Weft/              files of packaging/, with the version
 //! PREFIX/share/modulefiles/weft/VERSION share/weft/tsan.txt
 //! PREFIX/share/man/man1/mpiexec.1       share/bash-completion, zsh, fish     from tables/options.toml
-//! PREFIX/share/man/man1/weft.1          share/bash-completion                from packaging
+//! PREFIX/share/man/man1/weft.1, mpicc.1 share/bash-completion                from packaging
 //! ```
 //!
 //! All of these files find the installation by their own place in it: it may be moved as a whole.
@@ -24,8 +24,11 @@ use crate::rooms::root;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Who answers for a package.
+const MAINTAINER: &str = "The maintainers of Weft <weft@localhost>";
+
 /// The destinations of files of `packaging/`.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("pkgconfig/weft.pc", "lib/pkgconfig/weft.pc"),
     ("cmake/WeftConfig.cmake", "lib/cmake/Weft/WeftConfig.cmake"),
     (
@@ -35,6 +38,7 @@ const FILES: [(&str, &str); 7] = [
     ("module/weft", "share/modulefiles/weft/@VERSION@"),
     ("tsan.txt", "share/weft/tsan.txt"),
     ("man/weft.1", "share/man/man1/weft.1"),
+    ("man/mpicc.1", "share/man/man1/mpicc.1"),
     ("completions/weft", "share/bash-completion/completions/weft"),
 ];
 
@@ -109,6 +113,12 @@ pub fn lay_out(prefix: &Path) -> Result<()> {
         fs::read_to_string(root.join("tables/options.toml")).context("tables/options.toml")?;
     let table: Table = toml::from_str(&table).context("tables/options.toml")?;
     let share = prefix.join("share");
+    for name in ["mpicxx", "mpic++", "mpiCC", "mpifort", "mpif90", "mpif77"] {
+        write(
+            &share.join(format!("man/man1/{name}.1")),
+            ".so man1/mpicc.1\n",
+        )?;
+    }
     for name in ["mpiexec", "mpirun"] {
         let text = match name {
             "mpiexec" => manual(&table),
@@ -333,12 +343,18 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
              (/usr/share/common-licenses/Apache-2.0), at your choice.\n\n{license}"
         ),
     )?;
-    fs::copy(root.join("CHANGELOG.md"), documents.join("changelog"))?;
-    output(
-        Command::new("gzip")
-            .arg("-9n")
-            .arg(documents.join("changelog")),
+    // What has changed is told in the project's own form, and Debian's, which says when; the same files make the same package.
+    fs::copy(root.join("CHANGELOG.md"), documents.join("NEWS"))?;
+    write(
+        &documents.join("changelog"),
+        &format!(
+            "weft ({VERSION}) unstable; urgency=medium\n\n  * See NEWS.gz.\n\n \
+             -- {MAINTAINER}  Thu, 01 Jan 1970 00:00:00 +0000\n"
+        ),
     )?;
+    for file in ["NEWS", "changelog"] {
+        output(Command::new("gzip").arg("-9n").arg(documents.join(file)))?;
+    }
     let mut sums = Vec::new();
     let bytes = list_sums(tree.path(), tree.path(), &mut sums)?;
     sums.sort();
@@ -348,11 +364,11 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
     write(
         &tree.path().join("DEBIAN/control"),
         &format!(
-            "Package: weft\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: The maintainers of Weft <weft@localhost>\n\
+            "Package: weft\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: {MAINTAINER}\n\
              Installed-Size: {}\nSection: net\nPriority: optional\nDepends: {depends}\nRecommends: libhwloc15\n\
              Suggests: gcc, g++, gfortran, libfabric1\n\
              Description: MPI 5 by the standard ABI: mpiexec, mpicc and libmpi_abi\n Installed below /opt/weft, beside other \
-             implementations of MPI. Who puts /opt/weft/bin\n first in PATH, or loads the environment module in\n \
+             implementations of MPI. Who puts\n /opt/weft/bin first in PATH, or loads the environment module in\n \
              /opt/weft/share/modulefiles, has its mpicc, mpiexec and manual pages.\n",
             bytes.div_ceil(1024)
         ),

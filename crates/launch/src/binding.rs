@@ -217,10 +217,13 @@ impl BindingRequest {
                 bind.name()
             ));
         }
+        let asked = count;
         let count = count.min(objects);
         let mut used = vec![0u32; objects];
         let mut places = Vec::with_capacity(ranks);
+        let mut fewest = count;
         for home in self.homes(topology, bind, count, ranks)? {
+            fewest = fewest.min(home.len());
             let mut cores = Vec::new();
             for index in home {
                 used[index] += 1;
@@ -231,13 +234,30 @@ impl BindingRequest {
         }
         let single = matches!(bind, Level::Core | Level::HardwareThread);
         let shared = single && used.iter().any(|count| *count > 1);
-        let note = shared.then(|| {
+        let shared = shared.then(|| {
             format!(
                 "{ranks} ranks are bound to {objects} {}s: some share one; --bind-to none lets them run where there is room",
                 bind.name()
             )
         });
-        Ok((places, note))
+        let fewer = (single && fewest < asked).then(|| {
+            let there = match self.map.map(Domain::level) {
+                Some(map) if fewest < count => {
+                    format!(
+                        "each {} that they are dealt to has no more (--map-by)",
+                        map.name()
+                    )
+                }
+                _ => "no more may be used here".into(),
+            };
+            format!(
+                "{asked} {}s for each rank were asked for, but ranks get {fewest}: {there}",
+                bind.name()
+            )
+        });
+        let notes = [fewer, shared];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        Ok((places, (!notes.is_empty()).then(|| notes.join("; "))))
     }
 
     /// To what ranks are bound if it was not said: to what they are dealt to.

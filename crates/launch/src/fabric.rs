@@ -83,7 +83,7 @@ pub(crate) fn is_encrypted() -> bool {
     Wishes::read().is_ok_and(|wishes| wishes.seal)
 }
 
-/// The memory of this host when its ranks do not talk through it. The launcher looks into it to see how far they have come:
+/// The memory of this host when its ranks do not talk through it, or have not met. The launcher looks into it to see how far they have come:
 /// it stays mapped until the process ends.
 static KEPT: Mutex<Vec<Shm>> = Mutex::new(Vec::new());
 
@@ -118,8 +118,27 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     // Hosts of one rank each, to which nobody said that there will be more, need no memory in common.
     let several = members.ranks_here > 1 || launcher.universe() > members.first;
     let within = several && !throughout;
+    match connect(launcher, &wishes, &members, &local, within) {
+        Ok(Joined::Ofi(remote)) => together(launcher, local, *remote, &members, within),
+        Ok(Joined::Tcp(remote)) => together(launcher, local, *remote, &members, within),
+        Err(error) => {
+            // Who leaves this memory shows that MPI was finalised, which it was not.
+            keep(local);
+            Err(error)
+        }
+    }
+}
+
+/// The network of a rank, over which it has met the others.
+fn connect(
+    launcher: &dyn Launcher,
+    wishes: &Wishes,
+    members: &Members,
+    local: &Shm,
+    within: bool,
+) -> Result<Joined, String> {
     // Told before the ranks meet, joined after: by then all know what the others have.
-    let offered = ofi::Offered::by(launcher, &wishes, &members)?;
+    let offered = ofi::Offered::by(launcher, wishes, members)?;
     let beside = offered.as_ref().map(|offered| offered.card().to_string());
     let addresses = local.addresses();
     let recorded = RecordedTcp {
@@ -129,14 +148,18 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
             (local.sleep_elsewhere(), here)
         }),
     };
-    let remote = network(launcher, &wishes, &members, recorded, within, beside)?;
+    let remote = network(launcher, wishes, members, recorded, within, beside)?;
     match offered {
-        None => together(launcher, local, remote, &members, within),
-        Some(offered) => match offered.join(launcher, &members, within, (remote, addresses))? {
-            Joined::Ofi(remote) => together(launcher, local, *remote, &members, within),
-            Joined::Tcp(remote) => together(launcher, local, *remote, &members, within),
-        },
+        None => Ok(Joined::Tcp(Box::new(remote))),
+        Some(offered) => offered.join(launcher, members, within, (remote, addresses)),
     }
+}
+
+/// Keeps the memory of this host mapped, without leaving it.
+fn keep(local: Shm) {
+    KEPT.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(local);
 }
 
 /// The memory of this host and a network as one fabric, or the network alone.
@@ -154,8 +177,7 @@ fn together<R: Remote + 'static>(
     }
     local.mark_state_only();
     let place = local.sleep_elsewhere();
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.push(local);
+    keep(local);
     // Without a launcher that inquires, others of this host may still tell that they are absent.
     Ok(match launcher.inquires() || members.ranks_here > 1 {
         true => Box::new(Supervised::new(remote, place)),

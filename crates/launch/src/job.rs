@@ -25,14 +25,12 @@
 //! | `supervisor` | the job, while it runs |
 //! | [`rank_hosts`] | the interface of the job to the hosts of its ranks; `local` and `remote` implement it |
 //! | `spawning`, `placement` | processes that are started from within a program; on which hosts |
-//! | `foreign_libraries` | MPI libraries loaded by ranks that do not learn of the job |
 //! | `rank_table` | how far each rank has come, and whether its end is a failure |
 //! | `outcome` | the failure that counts, the exit code, the last line |
 //! | `inspection` | data for the inspection of the running job |
 //! | `output`, `standard_stream` | the ranks' output, on its way to the launcher's own |
 
 pub mod deadlock;
-mod foreign_libraries;
 mod frontend;
 mod inspection;
 mod local;

@@ -172,6 +172,8 @@ impl Table {
         let mut for_all = ForAll::default();
         let mut words = Vec::from(words).into_iter();
         let mut files = 0;
+        // For each file of arguments that was read: how many words were left behind it, and its option.
+        let mut behind: Vec<(usize, String)> = Vec::new();
         let mut current = ProgramLine::default();
         while let Some(word) = words.next() {
             let word = &word;
@@ -179,10 +181,19 @@ impl Table {
                 // The program; all up to the next colon is its own.
                 let mut program = (word != "--").then(|| word.clone());
                 let mut more = false;
-                for word in words.by_ref() {
+                let end = behind.iter().filter(|(left, _)| *left <= words.len());
+                let end = end.max_by_key(|(left, _)| *left);
+                while let Some(word) = words.next() {
                     if word == ":" {
                         more = true;
                         break;
+                    }
+                    if let Some((_, file)) = end.filter(|(left, _)| words.len() < *left) {
+                        return Err(format!(
+                            "the last program of {file} ends with that file, but '{}' follows; put options before {file}, \
+                             and further programs behind ':'",
+                            word.display()
+                        ));
                     }
                     current.words.extend(program.take());
                     current.words.push(word);
@@ -202,6 +213,10 @@ impl Table {
             values.extend(attached);
             values.extend(row.meant.as_ref().map(OsString::from));
             while values.len() < row.takes {
+                // A value that others let one leave out.
+                if row.does == Effect::Ignored && row.takes == 1 && self.is_next(&words) {
+                    break;
+                }
                 let value = words.next().ok_or_else(|| {
                     let missing = row.takes - values.len();
                     format!("{name} needs {missing} more value(s); see --help")
@@ -211,6 +226,7 @@ impl Table {
             if row.does == Effect::Arguments {
                 files += 1;
                 let mut more = arguments_of(&name, Path::new(&values[0]), files)?;
+                behind.push((words.len(), format!("{name} {}", values[0].display())));
                 more.extend(words);
                 words = more.into_iter();
                 continue;
@@ -232,6 +248,16 @@ impl Table {
         }
         for_all.hosts.per_host = for_all.cores.per_host.or(for_all.hosts.per_host);
         for_all.hosts.cyclic = for_all.cores.cyclic;
+        let number = |program: &ProgramLine| program.ranks.is_some();
+        let of_places =
+            for_all.hosts.per_host.is_some() || for_all.cores.binding.per_object.is_some();
+        if of_places && line.programs.len() > 1 && !line.programs.iter().all(number) {
+            return Err(
+                "there are several programs: how many ranks each host (-N, -ppn) or object (ppr) has does not say how many \
+                 of them are each program's; give each one its -n"
+                    .into(),
+            );
+        }
         line.binding = for_all.cores.finish();
         for_all.hosts.settle(&mut line, find)?;
         for_all.variables.extend(line.profile.variable());
@@ -247,6 +273,12 @@ impl Table {
             program.variables = for_all.variables.iter().cloned().chain(own).collect();
         }
         Ok(line)
+    }
+
+    /// Whether the next word is an option.
+    fn is_next(&self, words: &std::vec::IntoIter<OsString>) -> bool {
+        let next = words.as_slice().first();
+        next.is_some_and(|word| word.as_bytes().starts_with(b"-") && self.find(word).is_ok())
     }
 
     /// The option that a word spells, its name as written, and the value after `=`.

@@ -159,6 +159,14 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     if let (Allocation::Started { hosts, .. }, [only]) = (&line.allocation, &mut line.programs[..])
         && only.ranks.is_none()
     {
+        if line.binding.per_object.is_some() {
+            return Err(error(
+                2,
+                "how many packages, caches or cores other hosts have is not known before ranks run there: give the number \
+                 of ranks (-n), or of each host (--hosts A:4,B:4), with --map-by ppr"
+                    .into(),
+            ));
+        }
         // One on each, if nobody says how many.
         only.ranks = Some(hosts.len() as u32);
     }
@@ -673,6 +681,27 @@ mod tests {
     }
 
     /// Only the other hosts have it, and Weft's libraries in another place.
+    #[test]
+    fn objects_of_hosts_that_are_not_known_yet_do_not_say_how_many_ranks_there_are() {
+        let plan = |words: &str| {
+            let words: Vec<_> = words.split(' ').map(OsString::from).collect();
+            make(
+                crate::options::Table::of_this_program()
+                    .read(&words)
+                    .expect("understood"),
+            )
+        };
+        let error = plan("--hosts a,b --map-by ppr:2:package true").expect_err("how many?");
+        assert!(
+            error.text.contains("give the number of ranks (-n)"),
+            "{error}"
+        );
+        for number in ["--hosts a:4,b:4", "--hosts a,b -n 8", "--hosts a,b -N 4"] {
+            let words = format!("{number} --map-by ppr:2:package true");
+            assert_eq!(plan(&words).expect("right").ranks(), 8);
+        }
+    }
+
     #[test]
     fn a_program_of_hosts_with_a_prefix_of_their_own_is_not_looked_for_here() {
         let there = Some(Path::new("/nowhere/weft"));

@@ -36,7 +36,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weft_atomic::AtomicU64;
 use weft_sys::{Mapping, MemoryFile, descriptor};
@@ -104,10 +104,13 @@ impl ProfileRequest {
         Ok(())
     }
 
-    /// Writes the requested output; returns lines for the user.
+    /// Writes the requested output; returns lines for the user, and what could not be written, with the reason.
     #[must_use]
-    pub fn write(&self, mut records: Vec<RankRecord>) -> Vec<String> {
-        let mut lines = Vec::new();
+    pub fn write(&self, mut records: Vec<RankRecord>) -> (Vec<String>, Vec<(String, String)>) {
+        let (mut lines, mut lost) = (Vec::new(), Vec::new());
+        let not_written = |what: &str, file: &Path, error: io::Error| {
+            (format!("{what} ({})", file.display()), error.to_string())
+        };
         records.sort_by_key(|record| record.rank);
         if records.is_empty() {
             lines.push(
@@ -124,10 +127,7 @@ impl ProfileRequest {
             });
             match result {
                 Ok(told) => lines.push(told.line(file)),
-                Err(error) => lines.push(format!(
-                    "the timeline could not be written to {}: {error}",
-                    file.display()
-                )),
+                Err(error) => lost.push(not_written("the timeline", file, error)),
             }
         }
         if let Some(file) = &self.table {
@@ -145,15 +145,12 @@ impl ProfileRequest {
                         Ok(()) => {
                             lines.push(format!("the profile is in {}", file.display()));
                         }
-                        Err(error) => lines.push(format!(
-                            "the profile could not be written to {}: {error}",
-                            file.display()
-                        )),
+                        Err(error) => lost.push(not_written("the profile", file, error)),
                     }
                 }
             }
         }
-        lines
+        (lines, lost)
     }
 }
 

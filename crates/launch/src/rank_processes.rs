@@ -27,9 +27,11 @@
 //! | `rank` | one rank: its process, its descriptors, and what was reported of it |
 //! | `other_ranks` | ranks of another launcher that connect to this one |
 //! | `fences`, `pmi` | values that ranks exchange, over their control sockets or by PMI |
+//! | [`foreign_libraries`] | MPI libraries loaded by ranks that do not learn of the job |
 //! | this file | the consequences of ranks' messages and ends |
 
 mod fences;
+pub mod foreign_libraries;
 mod other_ranks;
 mod pmi;
 mod rank;

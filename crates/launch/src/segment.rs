@@ -45,7 +45,13 @@ pub fn create(job: JobSize) -> io::Result<Segment> {
         };
         io::Error::new(error.kind(), format!("{error}{remedy}"))
     })?;
-    let mapping = file.map_part(0, segment)?;
+    let mapping = file.map_part(0, segment).map_err(|error| {
+        let remedy = match weft_sys::error::errno(&error) {
+            Some(libc::ENOMEM) => "; raise the limits of memory (ulimit -v, control group)",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{error}{remedy}"))
+    })?;
     weft_fabric_shm::initialise_job(&mapping, job, cores()).map_err(io::Error::other)?;
     let watch = Watch::open(&file).map_err(io::Error::other)?;
     Ok(Segment {

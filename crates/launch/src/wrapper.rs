@@ -6,6 +6,8 @@
 //!   mpifort, mpif90, mpif77 ──► $FC or gfortran; besides these the folder of the compiler's modules, and -lmpi_fortran
 //! ```
 //!
+//! `MPICH_CC`, `OMPI_CC` and `I_MPI_CC` (`…_CXX`, `…_FC`), which the wrappers of others know, come before `CC`.
+//!
 //! The prefix is found from the path of this program, so that an installation may be moved. Queries of build systems are
 //! answered in the spellings of both MPICH (`-show`, `-compile_info`, `-link_info`) and Open MPI (`-showme`,
 //! `-showme:compile`, `-showme:link`, …).
@@ -233,7 +235,7 @@ impl Call {
         let language = Language::of_wrapper(name);
         let mut call = Self {
             language,
-            compiler: compiler(language, variable(language.variable())),
+            compiler: compiler(language, variable),
             arguments: Vec::new(),
             ask: Ask::Compile,
         };
@@ -335,24 +337,28 @@ fn question(text: &str) -> Option<Ask> {
     })
 }
 
-/// The compiler of a language: what its variable says, unless that names a wrapper.
-fn compiler(language: Language, variable: Option<OsString>) -> Vec<OsString> {
-    let words: Vec<OsString> = variable
-        .as_deref()
-        .and_then(OsStr::to_str)
-        .unwrap_or("")
-        .split_whitespace()
-        .map(OsString::from)
-        .collect();
-    let is_wrapper = words
-        .first()
-        .and_then(|first| Path::new(first).file_name())
-        .is_some_and(|name| name.to_string_lossy().starts_with("mpi"));
-    if words.is_empty() || is_wrapper {
-        vec![language.compiler().into()]
-    } else {
-        words
-    }
+/// Beginnings of the variables in which other implementations look for the compiler that their wrappers call.
+const OF_OTHERS: [&str; 3] = ["MPICH_", "OMPI_", "I_MPI_"];
+
+/// The names of wrappers begin with these; a compiler's do not.
+const WRAPPERS: [&str; 5] = ["mpicc", "mpicxx", "mpic++", "mpiCC", "mpif"];
+
+/// The compiler of a language: what a variable of wrappers says, or else that of compilers, unless this names a wrapper, perhaps
+/// behind another command (`ccache mpicc`): it would call itself for ever.
+fn compiler(language: Language, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<OsString> {
+    let name = language.variable();
+    let of_others = OF_OTHERS.iter().map(|start| format!("{start}{name}"));
+    let mut said = of_others.chain([name.to_owned()]).filter_map(|name| {
+        let words = variable(&name)?;
+        let words = words.to_str()?.split_whitespace();
+        Some(words.map(OsString::from).collect::<Vec<_>>())
+    });
+    let is_wrapper = |word: &OsString| {
+        let name = Path::new(word).file_name().map(OsStr::to_string_lossy);
+        name.is_some_and(|name| WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper)))
+    };
+    said.find(|words| !words.is_empty() && !words.iter().any(is_wrapper))
+        .unwrap_or_else(|| vec![language.compiler().into()])
 }
 
 /// A word as a shell reads it.
@@ -451,6 +457,40 @@ mod tests {
             "never itself"
         );
         assert!(line("mpicc", &["-cc=icx", "-c", "a.c"], None).starts_with("icx -c"));
+    }
+
+    #[test]
+    fn variables_of_other_wrappers_count_and_no_wrapper_calls_itself() {
+        let compiler = |name: &str, set: &[(&str, &str)]| {
+            let value = |variable: &str| {
+                let found = set.iter().find(|(name, _)| *name == variable);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            Call::parse(name, [], &value).compiler
+        };
+        assert_eq!(
+            compiler("mpicc", &[("OMPI_CC", "clang"), ("CC", "gcc")]),
+            ["clang"]
+        );
+        assert_eq!(
+            compiler("mpicc", &[("MPICH_CC", "icx -O2")]),
+            ["icx", "-O2"]
+        );
+        assert_eq!(
+            compiler("mpicxx", &[("I_MPI_CXX", "icpx"), ("OMPI_CC", "no")]),
+            ["icpx"]
+        );
+        assert_eq!(compiler("mpif90", &[("OMPI_FC", "flang")]), ["flang"]);
+        for wrapper in [
+            "mpicc",
+            "/opt/weft/bin/mpicc",
+            "ccache mpicc",
+            "env X=1 mpic++ -g",
+        ] {
+            assert_eq!(compiler("mpicc", &[("CC", wrapper)]), ["cc"], "{wrapper}");
+            let both = [("OMPI_CC", wrapper), ("CC", "gcc")];
+            assert_eq!(compiler("mpicc", &both), ["gcc"], "{wrapper}");
+        }
     }
 
     #[test]

@@ -167,12 +167,6 @@ fn look() -> Vec<Finding> {
         "ranks of several hosts reach each other by TCP",
     ));
     lines.push(Finding::probe(
-        "fabric net",
-        &Availability::not("not part of this build"),
-        "",
-        "all ranks run on this host",
-    ));
-    lines.push(Finding::probe(
         "cross-memory attach",
         &proof::between_siblings(),
         "one process has read a secret from another: large messages take one copy",

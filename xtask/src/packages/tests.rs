@@ -136,6 +136,13 @@ fn pages_and_completions_have_all_options() {
     lay_out(folder.path()).expect("laid out");
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
     let manual = read("share/man/man1/mpiexec.1");
+    for wrapper in ["mpicxx", "mpifort"] {
+        assert_eq!(
+            read(&format!("share/man/man1/{wrapper}.1")),
+            ".so man1/mpicc.1\n"
+        );
+    }
+    assert!(read("share/man/man1/mpicc.1").contains("OMPI_CC"));
     let bash = read("share/bash-completion/completions/mpiexec");
     let (zsh, fish) = (
         read("share/zsh/site-functions/_mpiexec"),
@@ -252,6 +259,7 @@ fn a_package_of_debian_names_what_it_needs() {
         ("lrwxrwxrwx root/root", "./opt/weft/bin/mpicc -> weft"),
         ("-rw-r--r-- root/root", "./opt/weft/lib/libmpi_abi.so.1"),
         ("-rw-r--r-- root/root", "./usr/share/doc/weft/copyright"),
+        ("-rw-r--r-- root/root", "./usr/share/doc/weft/NEWS.gz"),
         ("-rw-r--r-- root/root", "./usr/share/doc/weft/changelog.gz"),
     ] {
         let is_it = |line: &str| line.starts_with(mode) && line.ends_with(name);

@@ -30,7 +30,7 @@ fn place(request: &BindingRequest, topology: &Topology, ranks: usize) -> String 
             RankCores::Bound(threads) => ranges(threads),
         })
         .collect();
-    text.extend(note.map(|_| "shared".into()));
+    text.extend(note.map(|_| "note".into()));
     text.join(" | ")
 }
 
@@ -101,6 +101,35 @@ fn ranks_are_bound_on_request_only() {
 }
 
 #[test]
+fn fewer_cores_than_were_asked_for_are_said() {
+    let each = |map: Option<Domain>, cores: u32| BindingRequest {
+        map,
+        cores_each: Some(cores),
+        ..BindingRequest::default()
+    };
+    let note = |request: BindingRequest, ranks| {
+        let placed = request.place(&machine(2, 1, 4, 1), ranks);
+        placed.expect("it can be had").1.unwrap_or_default()
+    };
+    let said = note(each(Some(Domain::Core), 3), 2);
+    assert!(
+        said.contains("3 cores for each rank were asked for, but ranks get 1: each core that"),
+        "{said}"
+    );
+    let said = note(each(Some(Domain::L3Cache), 5), 1);
+    assert!(said.contains("ranks get 4: each L3 cache that"), "{said}");
+    let said = note(each(None, 9), 1);
+    assert!(said.contains("ranks get 8: no more may be used"), "{said}");
+    for (map, cores) in [
+        (None, 4),
+        (Some(Domain::Package), 4),
+        (Some(Domain::Core), 1),
+    ] {
+        assert_eq!(note(each(map, cores), 2), "");
+    }
+}
+
+#[test]
 fn ranks_are_bound_to_what_was_said() {
     let chiplets = machine(2, 2, 2, 2);
     assert_eq!(place(&bind(Domain::Core), &chiplets, 2), "0-1 | 8-9");
@@ -118,9 +147,9 @@ fn ranks_are_bound_to_what_was_said() {
         bind: Some(BindTo::Domain(Domain::Core, u32::MAX)),
         ..BindingRequest::default()
     };
-    assert_eq!(place(&most, &chiplets, 1), "0-15");
+    assert_eq!(place(&most, &chiplets, 1), "0-15 | note");
     let two = machine(1, 1, 2, 1);
-    assert_eq!(place(&bind(Domain::Core), &two, 3), "0 | 1 | 0 | shared");
+    assert_eq!(place(&bind(Domain::Core), &two, 3), "0 | 1 | 0 | note");
     let nothing = BindingRequest {
         bind: Some(BindTo::Nothing),
         ..map(Domain::Core)

@@ -30,7 +30,9 @@ use crate::exchange::portions;
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::plan::Program;
 use crate::profile;
+use crate::rank_processes::foreign_libraries::ForeignLibraries;
 use crate::rank_processes::{Event, HostShare, NotStarted, OtherHosts, RankNumbers, RankProcesses};
+use crate::user_output;
 use input::RankInput;
 use later::LaterStart;
 use outputs::RankOutputs;
@@ -78,6 +80,8 @@ struct Agent {
     later: LaterStart,
     /// Whether all ranks sleep; `None` if the head does not want to know.
     rest: Option<Rest>,
+    /// Whether ranks believe to be alone.
+    foreign: ForeignLibraries,
     /// The last inquiry: its number among the ranks here, and that of the head.
     inquiry: (u32, u32),
     /// That all ranks have ended was said, which is the last word.
@@ -144,6 +148,7 @@ pub fn run(
         input: RankInput::default(),
         later: LaterStart::new(&assignment, own.clone()),
         rest: assignment.watched.then(|| Rest::new(Instant::now())),
+        foreign: ForeignLibraries::new(assignment.size, Instant::now()),
         inquiry: (0, 0),
         is_over: false,
     };
@@ -293,7 +298,8 @@ impl Agent {
         self.tell_rest(now);
         let rest = self.rest.iter().map(Rest::next_look);
         let link = self.supervision.link.next_look();
-        let until = rest.fold(link, Instant::min);
+        let looks = rest.chain(self.foreign.next_look());
+        let until = looks.fold(link, Instant::min);
         // Messages that came together with something else are handled now: nothing would wake us for them.
         if let Some(stop) = self.execute_all()? {
             return Ok(Some(stop));
@@ -357,6 +363,10 @@ impl Agent {
         let taken = self.input.feed();
         if taken > 0 {
             self.say(&FromAgent::InputTaken { bytes: taken });
+        }
+        // The head passes on what its agents complain of.
+        if let Some(text) = self.foreign.look(Instant::now(), &self.ranks) {
+            user_output::tell(text);
         }
         self.outputs.pass_on(&outputs, &mut self.supervision.link);
         for local in controls {

@@ -10,7 +10,6 @@ use weft_sys::poll::{Interest, PollFd};
 use weft_sys::process::SIGSTOP;
 
 use super::deadlock::{self, DeadlockWatch, Standstill};
-use super::foreign_libraries::ForeignLibraries;
 use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
@@ -19,6 +18,7 @@ use crate::adoption::AdoptedJob;
 use crate::options::{Input, OnDeadlock};
 use crate::plan::Plan;
 use crate::profile::RankRecord;
+use crate::rank_processes::foreign_libraries::ForeignLibraries;
 use crate::rank_processes::{self, HostShare, RankProcesses};
 
 /// How long everything has at most to disappear once it was killed.

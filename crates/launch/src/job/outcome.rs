@@ -118,6 +118,8 @@ pub enum Failure {
     NotStarted { rank: u32, reason: String },
     /// What ranks have written could not be passed on.
     OutputLost { stream: String, reason: String },
+    /// What the launcher itself was to write into a file, such as a profile, could not be written.
+    ReportLost { what: String, reason: String },
     /// What all ranks need is not to be had.
     NotReady { reason: String },
     /// A host cannot be reached, or is lost with its ranks (none, if it never had any).
@@ -157,6 +159,7 @@ impl Failure {
             Self::NotFinalised { .. }
             | Self::NotInitialised { .. }
             | Self::OutputLost { .. }
+            | Self::ReportLost { .. }
             | Self::NotReady { .. }
             | Self::HostLost { .. } => 1,
             // What a process can tell is the low 8 bits; a failure must not look like success unless
@@ -181,6 +184,7 @@ impl Failure {
             | Self::Aborted { rank, .. }
             | Self::NotStarted { rank, .. } => Some(*rank),
             Self::OutputLost { .. }
+            | Self::ReportLost { .. }
             | Self::NotReady { .. }
             | Self::HostLost { .. }
             | Self::Deadlock { .. }
@@ -269,6 +273,9 @@ impl Failure {
             Self::OutputLost { stream, reason } => format!(
                 "weft: {stream} could not be written: {reason}; what the ranks have written there since is lost"
             ),
+            Self::ReportLost { what, reason } => {
+                format!("weft: {what} could not be written: {reason}")
+            }
             Self::NotReady { reason } => format!("weft: {reason}"),
             Self::HostLost {
                 host,

@@ -105,7 +105,7 @@ pub fn run(
     let gone = job.kill();
     if orphaned {
         // Nobody is there who could be told.
-        job.write_profile();
+        let _ = job.write_profile();
         return 128 + 9;
     }
     let code = job.finish(&running, gone);
@@ -682,8 +682,20 @@ impl<'a> Job<'a> {
         if !self.flush(at_fault) {
             return 128 + 9;
         }
-        for line in self.write_profile() {
+        let (lines, lost) = self.write_profile();
+        for line in lines {
             self.say(&line);
+        }
+        // Whether that can be written is known then.
+        if !self.flush(None) {
+            return 128 + 9;
+        }
+        for (what, reason) in lost {
+            let failure = Failure::ReportLost { what, reason };
+            if self.outcome.has_failed() {
+                self.output.say(&failure.line("", 0));
+            }
+            self.outcome.fail(failure);
         }
         if let Some((stream, reason)) = self.output.loss() {
             let stream = stream.to_owned();
@@ -715,10 +727,10 @@ impl<'a> Job<'a> {
         code
     }
 
-    /// Writes the profile of the ranks, if it was asked for; answers what to tell the user.
-    fn write_profile(&mut self) -> Vec<String> {
+    /// Writes the profile of the ranks, if it was asked for; answers what to tell the user, and what could not be written.
+    fn write_profile(&mut self) -> (Vec<String>, Vec<(String, String)>) {
         if !self.plan.profile.is_any() {
-            return Vec::new();
+            return Default::default();
         }
         self.plan.profile.write(self.hosts.take_profiles())
     }

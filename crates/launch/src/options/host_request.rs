@@ -101,16 +101,18 @@ impl HostRequest {
     /// Hosts as the command line names them; this one if it names none.
     fn settle_named(mut self, line: &mut CommandLine) {
         self.spread();
-        set_ranks(
-            line,
-            match self.hosts.is_empty() {
-                true => self.per_host,
-                false => mapping::slots(&self.hosts),
-            },
-        );
         let elsewhere = !self.hosts.iter().all(HostSlots::is_here);
         // A command that was named is used, whatever the hosts are called.
-        line.allocation = match elsewhere || (self.command.is_some() && !self.hosts.is_empty()) {
+        let started = elsewhere || (self.command.is_some() && !self.hosts.is_empty());
+        set_ranks(
+            line,
+            match &self.hosts[..] {
+                [] => self.per_host,
+                [_] => mapping::slots(&self.hosts),
+                hosts => one_if_silent(hosts, started),
+            },
+        );
+        line.allocation = match started {
             true => Allocation::Started {
                 hosts: self.hosts,
                 way: AgentCommand {
@@ -214,6 +216,14 @@ impl HostRequest {
             }
         }
     }
+}
+
+/// How many ranks several hosts take if one that does not say takes one; `None` if no host says, and each is `started`: how
+/// many these get is not decided here.
+fn one_if_silent(hosts: &[HostSlots], started: bool) -> Option<u32> {
+    let silent = started && hosts.iter().all(|host| host.slots.is_none());
+    let ranks = hosts.iter().map(|host| host.slots.unwrap_or(1));
+    (!silent).then(|| ranks.fold(0, u32::saturating_add))
 }
 
 /// If the number of ranks of each host is given, `-n` is not needed.

@@ -230,6 +230,37 @@ fn the_help_lists_what_is_done() {
 }
 
 #[test]
+fn files_of_hosts_are_read_as_others_write_them() {
+    let slots = |text: &str| {
+        let hosts = hosts_in_text(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let slots = hosts.into_iter().map(|host| (host.name, host.slots));
+        slots.collect::<Vec<_>>()
+    };
+    let two = [("a".to_owned(), Some(2))];
+    for text in [
+        "a slots=2",
+        "a slots = 2 # two",
+        "a slots =2 max_slots=4",
+        "# none\n\na:2 ifname=eth0",
+        "a cpus=2",
+        "a slots=2 max-slots = 8 binding=numa",
+    ] {
+        assert_eq!(slots(text), two, "{text}");
+    }
+    assert_eq!(slots("a\nb slots=1").len(), 2);
+    for (text, expected) in [
+        ("a slot=2", "'slot' behind a is not known"),
+        ("a slots", "'slots' behind a is not known"),
+        ("a 2", "'2' behind a is not known"),
+        ("a slots=0", "at least 1"),
+        ("a user=me", "me@a"),
+    ] {
+        let error = hosts_in_text(text).expect_err(text);
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
 fn ranks_are_placed_as_asked() {
     let place = |line: &str| {
         let read = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -244,6 +275,17 @@ fn ranks_are_placed_as_asked() {
         place("-n 2 --hosts localhost:3 ./a"),
         (Allocation::ThisHost, Some(2))
     );
+    // A host twice is two ranks, here as elsewhere; one that does not say takes one.
+    for (hosts, ranks) in [
+        ("localhost,localhost", Some(2)),
+        ("localhost:3,localhost", Some(4)),
+        ("a.example:3,b.example", Some(4)),
+        ("localhost", None),
+        // One on each, which the plan says.
+        ("a.example,b.example", None),
+    ] {
+        assert_eq!(place(&format!("--hosts {hosts} ./a")).1, ranks, "{hosts}");
+    }
     let (found, ranks) = place("--hosts a.example:4,b.example:2 ./a");
     let Allocation::Started { hosts, way } = found else {
         panic!("{found:?}");
@@ -362,6 +404,26 @@ fn no_option_takes_what_belongs_to_its_neighbour() {
     }
 }
 
+/// Intel's `-tune` may stand alone, Open MPI's has a value.
+#[test]
+fn an_ignored_option_without_its_value_leaves_the_next_option_alone() {
+    let line = read("-tune -n 4 ./program").expect("read");
+    assert_eq!(line.programs[0].ranks, Some(4));
+    assert_eq!(line.programs[0].words, ["./program"]);
+    let line = read("--tune -own-file -n 4 ./program").expect("read");
+    assert_eq!(line.programs[0].ranks, Some(4));
+}
+
+#[test]
+fn several_programs_need_a_number_each_if_one_is_given_for_places() {
+    for places in ["-N 2", "-ppn 2", "--map-by ppr:1:core", "--pernode"] {
+        let error = read(&format!("-n 1 ./one : {places} ./two")).unwrap_err();
+        assert!(error.contains("give each one its -n"), "{error}");
+        read(&format!("-n 1 ./one : {places} -n 3 ./two")).expect("read");
+    }
+    read("-n 1 ./one : ./two").expect("one rank of the second");
+}
+
 #[test]
 fn more_of_the_command_line_from_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -384,6 +446,18 @@ fn more_of_the_command_line_from_a_file() {
         assert_eq!((one.ranks, two.ranks), (Some(1), Some(2)));
         assert_eq!(two.variables, [("K".into(), "V".into())]);
     }
+    // Its last program does not take what belongs to nobody.
+    let error = read(&format!("--app {both} -n 3 ./three")).unwrap_err();
+    assert!(error.contains("'-n' follows"), "{error}");
+    let line = read(&format!("--app {both} : -n 3 ./three x")).expect("read");
+    assert_eq!(line.programs[2].words, ["./three", "x"]);
+    let only_options = file("options", "-n 3 -l\n");
+    let line = read(&format!("--app {only_options} ./four x")).expect("read");
+    assert_eq!(line.programs[0].words, ["./four", "x"]);
+    assert_eq!(line.programs[0].ranks, Some(3));
+    let inner = file("outer", &format!("--app {both} y\n"));
+    let error = read(&format!("--app {inner}")).unwrap_err();
+    assert!(error.contains("'y' follows"), "{error}");
     let broken = file("broken", "./one\n./two 'a\n");
     let error = read(&format!("--app {broken}")).unwrap_err();
     assert!(error.contains("line 2 of"), "{error}");

@@ -137,17 +137,46 @@ pub fn hosts_of(name: &str, file: &Path) -> Result<Vec<HostSlots>, String> {
     hosts_in_text(&text).map_err(|error| format!("{name} names {shown}: {error}"))
 }
 
+/// Words behind a host in the files of other launchers that need not be followed: a limit that no number of ranks reaches
+/// unless it is asked for, an interface (all that work are found), and a binding (`--bind-to` says it).
+const WITHOUT_EFFECT: [&str; 6] = [
+    "max_slots",
+    "max-slots",
+    "slots_max",
+    "slots-max",
+    "ifname",
+    "binding",
+];
+
 /// The hosts in the text of such a file.
 pub fn hosts_in_text(text: &str) -> Result<Vec<HostSlots>, String> {
     let mut hosts = Vec::new();
     for line in text.lines() {
-        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
-        let Some(host) = words.next() else {
+        // Others take blanks around the sign.
+        let line = line.split('#').next().unwrap_or("").replace('=', " = ");
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else {
             continue;
         };
-        let mut host = HostSlots::parse(host)?;
-        if let Some(slots) = words.find_map(|word| word.strip_prefix("slots=")) {
-            host.slots = Some(ranks("slots", OsStr::new(slots))?);
+        let mut host = HostSlots::parse(name)?;
+        while let Some(word) = words.next() {
+            let value = words.next().filter(|sign| *sign == "=");
+            match (word, value.and_then(|_| words.next())) {
+                ("slots" | "count" | "cpu" | "cpus", Some(slots)) => {
+                    host.slots = Some(ranks(word, OsStr::new(slots))?);
+                }
+                (word, Some(_)) if WITHOUT_EFFECT.contains(&word) => {}
+                ("user", Some(user)) => {
+                    return Err(format!(
+                        "user={user} behind {name} is written {user}@{name}"
+                    ));
+                }
+                _ => {
+                    return Err(format!(
+                        "'{word}' behind {name} is not known; NAME, NAME:4 or NAME slots=4 was expected"
+                    ));
+                }
+            }
         }
         hosts.push(host);
     }

@@ -134,7 +134,9 @@ impl<'a> Spawner<'a> {
                 Some(libc::EMFILE) => {
                     "; a rank takes up to five descriptors here: raise the limit (ulimit -n)"
                 }
-                Some(libc::EAGAIN) => "; the limit of processes is reached: raise it (ulimit -u)",
+                Some(libc::EAGAIN) => {
+                    "; the limit of processes is reached: raise it (ulimit -u, or pids.max of the control group)"
+                }
                 _ => "",
             };
             let file = program.executable.display();

@@ -3,19 +3,24 @@
 //! A program that names such a library is refused before it starts ([`linkage`]); one over MPICH's library asks by PMI
 //! and is served. The rest are programs, mostly scripts, that load Open MPI's library themselves: each is then a job of
 //! one rank, and ends well. Only the processes' memory maps show that; they are checked while a rank that might load one
-//! has not initialised MPI: whenever the launcher wakes up, for example for a rank's output, and a few times by itself,
+//! has not initialised MPI, with those of the processes that it has started (a rank may be a script): whenever the launcher wakes up, for example for a rank's output, and a few times by itself,
 //! ever more rarely.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::RankProcesses;
 use crate::linkage;
-use crate::rank_processes::RankProcesses;
 
 /// When ranks are looked at by themselves, after the start, and how often that doubles.
 const FIRST: Duration = Duration::from_millis(100);
 const TIMES: u32 = 7;
 /// How much time is between two looks at least.
 const REST: Duration = Duration::from_millis(20);
+
+/// How many processes of a rank are looked at.
+const MOST: usize = 64;
 
 /// The watch for such libraries.
 #[derive(Debug)]
@@ -60,14 +65,46 @@ impl ForeignLibraries {
             self.over = true;
             return None;
         }
-        let (rank, (file, whose)) = silent
-            .find_map(|(rank, process)| Some((rank, linkage::foreign_library_of(process)?)))?;
+        let (rank, own, (file, whose)) = silent.find_map(|(rank, process)| {
+            let mut all = with_descendants(process).into_iter();
+            all.find_map(|id| Some((rank, id == process, alone_with(id)?)))
+        })?;
         self.over = true;
+        let who = if own { "rank" } else { "a program of rank" };
         Some(format!(
-            "rank {rank} has loaded {}, the library of {whose}, which does not learn of this job: each rank that uses it is alone, \
+            "{who} {rank} has loaded {}, the library of {whose}, which does not learn of this job: each rank that uses it is alone, \
              as rank 0 of 1. Start the program with the mpiexec of {whose}, or have it load Weft's library (a package of Python: \
              the one that is built for MPICH, or for the MPI ABI)",
             file.display()
         ))
     }
+}
+
+/// The library of an implementation that Weft has no protocol for, if a process has loaded one and no launcher of that
+/// implementation has started it.
+fn alone_with(process: u32) -> Option<(PathBuf, &'static str)> {
+    let found = linkage::foreign_library_of(process)?;
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let mut variables = environment.split(|byte| *byte == 0);
+    (!variables.any(|variable| variable.starts_with(b"PMIX_NAMESPACE="))).then_some(found)
+}
+
+/// A process and what descends from it, as far as the kernel tells; at most [`MOST`].
+fn with_descendants(process: u32) -> Vec<u32> {
+    let mut found = vec![process];
+    let mut at = 0;
+    while at < found.len() && found.len() < MOST {
+        let threads = fs::read_dir(format!("/proc/{}/task", found[at]));
+        for thread in threads.into_iter().flatten().flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(
+                children
+                    .split_ascii_whitespace()
+                    .filter_map(|id| id.parse::<u32>().ok()),
+            );
+        }
+        at += 1;
+    }
+    found.truncate(MOST);
+    found
 }

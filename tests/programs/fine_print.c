@@ -365,6 +365,16 @@ static void routes(void) {
     MPI_Errhandler_free(&self);
     MPI_Errhandler_free(&world);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    /* What frees a window fails: that is the window's. */
+    int *memory;
+    MPI_Win win;
+    MPI_Win_allocate(sizeof(int), 1, MPI_INFO_NULL, MPI_COMM_SELF, &memory, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+    GIVES(MPI_ERR_RMA_SYNC, MPI_Win_free(&win));
+    CHECK(win != MPI_WIN_NULL);
+    MPI_Win_unlock(0, win);
+    MPI_Win_free(&win);
 }
 
 /* Errors of a matched receive go to the communicator of the probe. */

@@ -450,6 +450,15 @@ static void nothing_to_nobody(void) {
     MPI_Start(&request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Request_free(&request);
+    GIVES(MPI_SUCCESS, MPI_Psend_init(NULL, 3, 0, none, nobody, 0, comm, MPI_INFO_NULL, &request));
+    MPI_Start(&request);
+    MPI_Pready_range(0, 2, request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+    GIVES(MPI_SUCCESS, MPI_Precv_init_c(NULL, 1, 0, none, nobody, 0, comm, MPI_INFO_NULL, &request));
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
     GIVES(MPI_SUCCESS, MPI_Sendrecv(NULL, 0, none, nobody, 0, NULL, 0, none, nobody, 0, comm, &status));
     GIVES(MPI_SUCCESS, MPI_Sendrecv_replace(NULL, 0, none, nobody, 0, nobody, 0, comm, &status));
     MPI_Message message;
@@ -461,6 +470,7 @@ static void nothing_to_nobody(void) {
     /* But everywhere else. */
     GIVES(MPI_ERR_TYPE, MPI_Send(NULL, 1, none, nobody, 0, comm));
     GIVES(MPI_ERR_TYPE, MPI_Send(NULL, 0, none, 0, 0, comm));
+    GIVES(MPI_ERR_TYPE, MPI_Psend_init(NULL, 1, 0, none, 0, 0, comm, MPI_INFO_NULL, &request));
     GIVES(MPI_ERR_TYPE, MPI_Recv(NULL, 0, none, MPI_ANY_SOURCE, 0, comm, &status));
     MPI_Datatype loose;
     MPI_Type_contiguous(2, MPI_INT, &loose);

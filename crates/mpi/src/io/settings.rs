@@ -120,7 +120,7 @@ impl File {
         })
     }
 
-    fn check_no_split(&self, call: &str) -> Result<()> {
+    pub(super) fn check_no_split(&self, call: &str) -> Result<()> {
         if self.has_split() {
             return Err(Error::new(
                 ErrorClass::Io,

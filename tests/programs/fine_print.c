@@ -338,6 +338,10 @@ static void handler_world(MPI_Comm *comm, int *code, ...) {
     CHECK(*comm == MPI_COMM_WORLD);
     of_world++;
 }
+static void handler_win(MPI_Win *win, int *code, ...) {
+    (void)win;
+    (void)code;
+}
 static MPI_Comm dup;
 static void handler_dup(MPI_Comm *comm, int *code, ...) {
     (void)code;
@@ -374,6 +378,21 @@ static void routes(void) {
     GIVES(MPI_ERR_RMA_SYNC, MPI_Win_free(&win));
     CHECK(win != MPI_WIN_NULL);
     MPI_Win_unlock(0, win);
+    /* A handler of one kind of object is none of another. */
+    MPI_Errhandler kept, of_comm, of_win;
+    MPI_Comm_create_errhandler(handler_self, &of_comm);
+    MPI_Win_create_errhandler(handler_win, &of_win);
+    GIVES(MPI_ERR_ARG, MPI_Win_set_errhandler(win, of_comm));
+    MPI_Win_get_errhandler(win, &kept);
+    CHECK(kept == MPI_ERRORS_RETURN);
+    GIVES(MPI_ERR_ARG, MPI_File_set_errhandler(MPI_FILE_NULL, of_win));
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    GIVES(MPI_ERR_ARG, MPI_Comm_set_errhandler(MPI_COMM_SELF, of_win));
+    MPI_Session session;
+    GIVES(MPI_ERR_ARG, MPI_Session_init(MPI_INFO_NULL, of_comm, &session));
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&of_comm);
+    MPI_Errhandler_free(&of_win);
     MPI_Win_free(&win);
 }
 

@@ -447,6 +447,36 @@ static void process_sets(void) {
     MPI_Session_finalize(&session);
 }
 
+/* What kinds of memory there are is told, and not what was asked for. */
+static void memory_kinds(void) {
+    MPI_Info asked, told;
+    MPI_Session session;
+    MPI_Comm comm;
+    MPI_Win win;
+    int *memory;
+    MPI_Info_create(&asked);
+    MPI_Info_set(asked, "mpi_memory_alloc_kinds", "cuda:device,mpi:alloc_mem,system");
+    MPI_Session_init(asked, MPI_ERRORS_RETURN, &session);
+    MPI_Comm_dup_with_info(MPI_COMM_SELF, asked, &comm);
+    MPI_Comm_set_info(comm, asked);
+    MPI_Win_allocate(sizeof(int), 1, asked, MPI_COMM_SELF, &memory, &win);
+    for (int i = 0; i < 4; i++) {
+        char value[256];
+        int length = sizeof value, there;
+        if (i == 0) MPI_Session_get_info(session, &told);
+        if (i == 1) MPI_Comm_get_info(comm, &told);
+        if (i == 2) MPI_Win_get_info(win, &told);
+        if (i == 3) MPI_Comm_get_info(MPI_COMM_WORLD, &told);
+        MPI_Info_get_string(told, "mpi_memory_alloc_kinds", &length, value, &there);
+        CHECK(there && strstr(value, "system") && strstr(value, "mpi:alloc_mem") && !strstr(value, "cuda"));
+        MPI_Info_free(&told);
+    }
+    MPI_Info_free(&asked);
+    MPI_Win_free(&win);
+    MPI_Comm_free(&comm);
+    MPI_Session_finalize(&session);
+}
+
 /* No datatype and no elements, to or from nobody. */
 static void nothing_to_nobody(void) {
     MPI_Comm comm;
@@ -785,6 +815,7 @@ static const struct point {
     {"callbacks", callbacks},
     {"matched", matched},
     {"process_sets", process_sets},
+    {"memory_kinds", memory_kinds},
     {"nothing_to_nobody", nothing_to_nobody},
     {"structures", structures},
     {"many_codes", many_codes},

@@ -7,6 +7,11 @@ pub const KEY_MAX: usize = 255;
 /// Longest value, without the terminating zero (`MPI_MAX_INFO_VAL` counts it).
 pub const VALUE_MAX: usize = 1023;
 
+/// The key by which a program asks which kinds of memory its data may lie in (MPI 5.0, section 11.4.3).
+const MEMORY_KINDS: &str = "mpi_memory_alloc_kinds";
+/// The answer, whatever was asked for: all that the processor loads and stores, and no memory of devices.
+const SUPPORTED_KINDS: &str = "mpi,system,mpi:alloc_mem,mpi:win_allocate,mpi:win_allocate_shared";
+
 /// Pairs in the order in which they were first set.
 ///
 /// ```
@@ -45,6 +50,15 @@ impl Info {
             None => self.pairs.push((key.to_owned(), value.to_owned())),
         }
         Ok(())
+    }
+
+    /// These hints of an object as the program gets them: what the object supports is said by Weft, not by whoever has
+    /// set hints.
+    #[must_use]
+    pub fn answered(mut self) -> Self {
+        // Neither text is empty or too long.
+        let _ = self.set(MEMORY_KINDS, SUPPORTED_KINDS);
+        self
     }
 
     /// The value of a key.

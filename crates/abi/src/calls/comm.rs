@@ -432,7 +432,7 @@ pub fn comm_get_name(comm: c::Comm, mut name: TextOut, mut resultlen: Out<c_int>
 
 pub fn comm_get_info(comm: &Comm, mut info_used: Out<c::Info>) -> Checked<()> {
     let pairs = comm.extras().info().clone();
-    info_used.set(new_info(pairs)?);
+    info_used.set(new_info(pairs.answered())?);
     Ok(())
 }
 

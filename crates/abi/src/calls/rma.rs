@@ -226,7 +226,7 @@ pub fn win_get_group(win: &WinObject, mut group: Out<c::Group>) -> Checked<()> {
 
 pub fn win_get_info(win: &WinObject, mut info_used: Out<c::Info>) -> Checked<()> {
     let pairs = win.window().extras().info().clone();
-    info_used.set(new_info(pairs)?);
+    info_used.set(new_info(pairs.answered())?);
     Ok(())
 }
 

@@ -335,7 +335,8 @@ impl File {
     #[must_use]
     pub fn info(&self) -> Info {
         let state = self.state();
-        state.hints.info(state.aggregators.ranks.len())
+        let hints = state.hints.info(state.aggregators.ranks.len());
+        hints.answered()
     }
 
     /// `MPI_File_get_atomicity`.

@@ -42,7 +42,7 @@ pub fn session_finalize(mut session: InOut<c::Session>) -> Checked<()> {
 pub fn session_get_info(session: &SessionObject, mut info_used: Out<c::Info>) -> Checked<()> {
     let mut pairs = session.hints().clone();
     pairs.set("thread_level", "MPI_THREAD_MULTIPLE")?;
-    info_used.set(new_info(pairs)?);
+    info_used.set(new_info(pairs.answered())?);
     Ok(())
 }
 

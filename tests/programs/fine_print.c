@@ -456,6 +456,12 @@ static void memory_kinds(void) {
     int *memory;
     MPI_Info_create(&asked);
     MPI_Info_set(asked, "mpi_memory_alloc_kinds", "cuda:device,mpi:alloc_mem,system");
+    /* A value may be the empty text, which means no kinds here. */
+    GIVES(MPI_SUCCESS, MPI_Info_set(asked, "mpi_assert_memory_alloc_kinds", ""));
+    char none[4] = "xyz";
+    int room = sizeof none, set;
+    MPI_Info_get_string(asked, "mpi_assert_memory_alloc_kinds", &room, none, &set);
+    CHECK(set && room == 1 && !*none);
     MPI_Session_init(asked, MPI_ERRORS_RETURN, &session);
     MPI_Comm_dup_with_info(MPI_COMM_SELF, asked, &comm);
     MPI_Comm_set_info(comm, asked);

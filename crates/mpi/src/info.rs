@@ -33,14 +33,14 @@ impl Info {
     /// Sets a pair, replacing the value of the key.
     ///
     /// # Errors
-    /// `InfoKey` or `InfoValue` for an empty or too long text.
+    /// `InfoKey` for an empty or too long key, `InfoValue` for a value that is too long.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         check_key(key)?;
-        if value.is_empty() || value.len() > VALUE_MAX {
+        if value.len() > VALUE_MAX {
             return Err(Error::new(
                 ErrorClass::InfoValue,
                 format!(
-                    "an info value of {} bytes; give 1 to {VALUE_MAX}",
+                    "an info value of {} bytes; give at most {VALUE_MAX}",
                     value.len()
                 ),
             ));
@@ -56,7 +56,7 @@ impl Info {
     /// set hints.
     #[must_use]
     pub fn answered(mut self) -> Self {
-        // Neither text is empty or too long.
+        // Neither text is too long.
         let _ = self.set(MEMORY_KINDS, SUPPORTED_KINDS);
         self
     }
@@ -146,6 +146,8 @@ mod tests {
         info.delete("b").unwrap();
         assert_eq!(info.delete("b").unwrap_err().class(), ErrorClass::InfoNoKey);
         assert_eq!(info.set("", "x").unwrap_err().class(), ErrorClass::InfoKey);
+        info.set("none", "").unwrap();
+        assert_eq!(info.get("none").unwrap(), Some(""));
         assert_eq!(
             info.set("k", &"v".repeat(VALUE_MAX + 1))
                 .unwrap_err()

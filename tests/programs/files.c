@@ -381,6 +381,11 @@ static void wrong_at_one_rank(void) {
     code = MPI_File_read_all_begin(file, buffer, 4, type);
     if (!wrong) code = MPI_File_read_all_end(file, buffer, &status);
     expect_refusal(code, MPI_ERR_TYPE, "datatype");
+    /* All at once are refused while a split access is under way, one alone is not. */
+    MPI_File_write_at_all_begin(file, 0, buffer, 4, MPI_INT);
+    CHECK(class_of(MPI_File_read_at_all(file, 0, buffer, 1, MPI_INT, &status)) == MPI_ERR_IO);
+    CHECK(MPI_File_read_at(file, 0, buffer, 1, MPI_INT, &status) == MPI_SUCCESS);
+    CHECK(MPI_File_write_at_all_end(file, buffer, &status) == MPI_SUCCESS);
     /* Nothing of it is left. */
     CHECK(MPI_File_write_at_all(file, check_rank, &check_rank, 1, MPI_BYTE, &status) == MPI_SUCCESS);
     close_file();

@@ -338,6 +338,10 @@ static void handler_world(MPI_Comm *comm, int *code, ...) {
     CHECK(*comm == MPI_COMM_WORLD);
     of_world++;
 }
+static void handler_win(MPI_Win *win, int *code, ...) {
+    (void)win;
+    (void)code;
+}
 static MPI_Comm dup;
 static void handler_dup(MPI_Comm *comm, int *code, ...) {
     (void)code;
@@ -365,6 +369,31 @@ static void routes(void) {
     MPI_Errhandler_free(&self);
     MPI_Errhandler_free(&world);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    /* What frees a window fails: that is the window's. */
+    int *memory;
+    MPI_Win win;
+    MPI_Win_allocate(sizeof(int), 1, MPI_INFO_NULL, MPI_COMM_SELF, &memory, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+    GIVES(MPI_ERR_RMA_SYNC, MPI_Win_free(&win));
+    CHECK(win != MPI_WIN_NULL);
+    MPI_Win_unlock(0, win);
+    /* A handler of one kind of object is none of another. */
+    MPI_Errhandler kept, of_comm, of_win;
+    MPI_Comm_create_errhandler(handler_self, &of_comm);
+    MPI_Win_create_errhandler(handler_win, &of_win);
+    GIVES(MPI_ERR_ARG, MPI_Win_set_errhandler(win, of_comm));
+    MPI_Win_get_errhandler(win, &kept);
+    CHECK(kept == MPI_ERRORS_RETURN);
+    GIVES(MPI_ERR_ARG, MPI_File_set_errhandler(MPI_FILE_NULL, of_win));
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    GIVES(MPI_ERR_ARG, MPI_Comm_set_errhandler(MPI_COMM_SELF, of_win));
+    MPI_Session session;
+    GIVES(MPI_ERR_ARG, MPI_Session_init(MPI_INFO_NULL, of_comm, &session));
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&of_comm);
+    MPI_Errhandler_free(&of_win);
+    MPI_Win_free(&win);
 }
 
 /* Errors of a matched receive go to the communicator of the probe. */
@@ -418,6 +447,42 @@ static void process_sets(void) {
     MPI_Session_finalize(&session);
 }
 
+/* What kinds of memory there are is told, and not what was asked for. */
+static void memory_kinds(void) {
+    MPI_Info asked, told;
+    MPI_Session session;
+    MPI_Comm comm;
+    MPI_Win win;
+    int *memory;
+    MPI_Info_create(&asked);
+    MPI_Info_set(asked, "mpi_memory_alloc_kinds", "cuda:device,mpi:alloc_mem,system");
+    /* A value may be the empty text, which means no kinds here. */
+    GIVES(MPI_SUCCESS, MPI_Info_set(asked, "mpi_assert_memory_alloc_kinds", ""));
+    char none[4] = "xyz";
+    int room = sizeof none, set;
+    MPI_Info_get_string(asked, "mpi_assert_memory_alloc_kinds", &room, none, &set);
+    CHECK(set && room == 1 && !*none);
+    MPI_Session_init(asked, MPI_ERRORS_RETURN, &session);
+    MPI_Comm_dup_with_info(MPI_COMM_SELF, asked, &comm);
+    MPI_Comm_set_info(comm, asked);
+    MPI_Win_allocate(sizeof(int), 1, asked, MPI_COMM_SELF, &memory, &win);
+    for (int i = 0; i < 4; i++) {
+        char value[256];
+        int length = sizeof value, there;
+        if (i == 0) MPI_Session_get_info(session, &told);
+        if (i == 1) MPI_Comm_get_info(comm, &told);
+        if (i == 2) MPI_Win_get_info(win, &told);
+        if (i == 3) MPI_Comm_get_info(MPI_COMM_WORLD, &told);
+        MPI_Info_get_string(told, "mpi_memory_alloc_kinds", &length, value, &there);
+        CHECK(there && strstr(value, "system") && strstr(value, "mpi:alloc_mem") && !strstr(value, "cuda"));
+        MPI_Info_free(&told);
+    }
+    MPI_Info_free(&asked);
+    MPI_Win_free(&win);
+    MPI_Comm_free(&comm);
+    MPI_Session_finalize(&session);
+}
+
 /* No datatype and no elements, to or from MPI_PROC_NULL. */
 static void nothing_to_nobody(void) {
     MPI_Comm comm;
@@ -440,6 +505,15 @@ static void nothing_to_nobody(void) {
     MPI_Start(&request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Request_free(&request);
+    GIVES(MPI_SUCCESS, MPI_Psend_init(NULL, 3, 0, none, nobody, 0, comm, MPI_INFO_NULL, &request));
+    MPI_Start(&request);
+    MPI_Pready_range(0, 2, request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+    GIVES(MPI_SUCCESS, MPI_Precv_init_c(NULL, 1, 0, none, nobody, 0, comm, MPI_INFO_NULL, &request));
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
     GIVES(MPI_SUCCESS, MPI_Sendrecv(NULL, 0, none, nobody, 0, NULL, 0, none, nobody, 0, comm, &status));
     GIVES(MPI_SUCCESS, MPI_Sendrecv_replace(NULL, 0, none, nobody, 0, nobody, 0, comm, &status));
     MPI_Message message;
@@ -451,6 +525,7 @@ static void nothing_to_nobody(void) {
     /* But everywhere else. */
     GIVES(MPI_ERR_TYPE, MPI_Send(NULL, 1, none, nobody, 0, comm));
     GIVES(MPI_ERR_TYPE, MPI_Send(NULL, 0, none, 0, 0, comm));
+    GIVES(MPI_ERR_TYPE, MPI_Psend_init(NULL, 1, 0, none, 0, 0, comm, MPI_INFO_NULL, &request));
     GIVES(MPI_ERR_TYPE, MPI_Recv(NULL, 0, none, MPI_ANY_SOURCE, 0, comm, &status));
     MPI_Datatype loose;
     MPI_Type_contiguous(2, MPI_INT, &loose);
@@ -746,6 +821,7 @@ static const struct point {
     {"callbacks", callbacks},
     {"matched", matched},
     {"process_sets", process_sets},
+    {"memory_kinds", memory_kinds},
     {"nothing_to_nobody", nothing_to_nobody},
     {"structures", structures},
     {"many_codes", many_codes},

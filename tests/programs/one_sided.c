@@ -318,6 +318,13 @@ static void mistakes(int allocated) {
     IS(MPI_Put(&value, 1, MPI_LONG, 0, -1, 1, MPI_LONG, win), MPI_ERR_DISP);
     IS(MPI_Put(&value, 1, MPI_LONG, check_size, 0, 1, MPI_LONG, win), MPI_ERR_RANK);
     IS(MPI_Put(&value, 1, MPI_LONG, MPI_PROC_NULL, 0, 1, MPI_LONG, win), MPI_SUCCESS);
+    float single = 0;
+    IS(MPI_Accumulate(&value, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_NO_OP, win), MPI_ERR_OP);
+    IS(MPI_Accumulate(&single, 1, MPI_FLOAT, 0, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_TYPE);
+    IS(MPI_Accumulate(&value, 2, MPI_INT, 0, 0, 1, MPI_LONG, MPI_REPLACE, win), MPI_ERR_TYPE);
+    IS(MPI_Get_accumulate(&single, 1, MPI_INT, &single, 1, MPI_FLOAT, 0, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_TYPE);
+    IS(MPI_Get_accumulate(NULL, 0, MPI_INT, &value, 1, MPI_LONG, 0, 0, 1, MPI_INT64_T, MPI_NO_OP, win), MPI_SUCCESS);
+    MPI_Win_flush(0, win);
     MPI_Win free_me = win;
     IS(MPI_Win_free(&free_me), MPI_ERR_RMA_SYNC);
     MPI_Win_unlock(0, win);

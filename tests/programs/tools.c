@@ -144,6 +144,8 @@ static void ground_truth(void) {
     MPI_T_pvar_handle our_receives = handle_of(session, "comm_posted_receives", LEVEL, &self);
     MPI_T_pvar_handle our_collectives = handle_of(session, "comm_collectives", COUNTER, &self);
     MPI_T_pvar_handle requests = handle_of(session, "requests_live", LEVEL, NULL);
+    CHECK(value_of(session, handle_of(session, "processes", MPI_T_PVAR_CLASS_SIZE, NULL)) == (number)check_size);
+    CHECK(value_of(session, handle_of(session, "process_slots", MPI_T_PVAR_CLASS_SIZE, NULL)) >= (number)check_size);
     number before = value_of(session, waiting), before_held = value_of(session, held);
     number live = value_of(session, requests), before_posted = value_of(session, receives);
     OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));

@@ -30,12 +30,16 @@ pub enum Scope {
     CommAt(*const c::Comm),
     /// The window of the call.
     Win(c::Win),
+    /// The window whose handle is at this address.
+    WinAt(*const c::Win),
     /// The file of the call.
     File(c::File),
     /// The file whose handle is at this address.
     FileAt(*const c::File),
     /// The session of the call.
     Session(c::Session),
+    /// The session whose handle is at this address.
+    SessionAt(*const c::Session),
     /// The communicator of the request whose handle is at this address.
     RequestAt(*const c::Request),
     /// The communicator on which the message was probed; the message's handle is at this address.
@@ -134,6 +138,11 @@ pub fn failed_to_close(file: c::File, fault: &Fault) -> c_int {
     failed("MPI_File_close", Scope::File(file), fault)
 }
 
+/// Hands the fault of a window that is being freed to its handler, while its handle is still valid; returns the code.
+pub fn failed_to_free(win: c::Win, fault: &Fault) -> c_int {
+    failed("MPI_Win_free", Scope::Win(win), fault)
+}
+
 /// Calls the handler of a file (`MPI_File_call_errhandler`).
 pub fn call_file_handler(file: c::File, code: c_int) {
     failed("MPI_File_call_errhandler", Scope::File(file), &called(code));
@@ -161,14 +170,15 @@ impl Owner {
                 Self::of_file(unsafe { address.as_ref() }.map_or(k::MPI_FILE_NULL, |file| *file))
             }
             Scope::Comm(comm) => Self::of_comm(comm),
-            Scope::Session(session) => match handle::find::<SessionObject>(session.0) {
-                Some(object) => Self {
-                    handle: session.0,
-                    name: "a session".to_owned(),
-                    handler: object.errhandler(),
-                },
-                None => Self::nobody(),
-            },
+            Scope::Session(session) => Self::of_session(session),
+            Scope::WinAt(address) if !address.is_null() => {
+                // SAFETY: the entry point was given the address of a window's handle (INOUT parameter); it is not null.
+                Self::of_win(unsafe { *address })
+            }
+            Scope::SessionAt(address) if !address.is_null() => {
+                // SAFETY: the entry point was given the address of a session's handle (INOUT parameter); it is not null.
+                Self::of_session(unsafe { *address })
+            }
             Scope::CommAt(address) if !address.is_null() => {
                 // SAFETY: the entry point was given the address of a communicator's handle (INOUT parameter); it is
                 // not null.
@@ -208,6 +218,17 @@ impl Owner {
             Some(object) => {
                 Self::of_extras(win.0, object.window().extras(), "a window without name")
             }
+            None => Self::nobody(),
+        }
+    }
+
+    fn of_session(session: c::Session) -> Self {
+        match handle::find::<SessionObject>(session.0) {
+            Some(object) => Self {
+                handle: session.0,
+                name: "a session".to_owned(),
+                handler: object.errhandler(),
+            },
             None => Self::nobody(),
         }
     }

@@ -50,7 +50,7 @@ pub enum ErrorClass {
     Info,
     /// Info key too long or empty.
     InfoKey,
-    /// Info value too long or empty.
+    /// Info value too long, or none that its key takes.
     InfoValue,
     /// Info key not defined.
     InfoNoKey,

@@ -7,6 +7,11 @@ pub const KEY_MAX: usize = 255;
 /// Longest value, without the terminating zero (`MPI_MAX_INFO_VAL` counts it).
 pub const VALUE_MAX: usize = 1023;
 
+/// The key by which a program asks which kinds of memory its data may lie in (MPI 5.0, section 11.4.3).
+const MEMORY_KINDS: &str = "mpi_memory_alloc_kinds";
+/// The answer, whatever was asked for: all that the processor loads and stores, and no memory of devices.
+const SUPPORTED_KINDS: &str = "mpi,system,mpi:alloc_mem,mpi:win_allocate,mpi:win_allocate_shared";
+
 /// Pairs in the order in which they were first set.
 ///
 /// ```
@@ -28,14 +33,14 @@ impl Info {
     /// Sets a pair, replacing the value of the key.
     ///
     /// # Errors
-    /// `InfoKey` or `InfoValue` for an empty or too long text.
+    /// `InfoKey` for an empty or too long key, `InfoValue` for a value that is too long.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         check_key(key)?;
-        if value.is_empty() || value.len() > VALUE_MAX {
+        if value.len() > VALUE_MAX {
             return Err(Error::new(
                 ErrorClass::InfoValue,
                 format!(
-                    "an info value of {} bytes; give 1 to {VALUE_MAX}",
+                    "an info value of {} bytes; give at most {VALUE_MAX}",
                     value.len()
                 ),
             ));
@@ -45,6 +50,15 @@ impl Info {
             None => self.pairs.push((key.to_owned(), value.to_owned())),
         }
         Ok(())
+    }
+
+    /// These hints of an object as the program gets them: what the object supports is said by Weft, not by whoever has
+    /// set hints.
+    #[must_use]
+    pub fn answered(mut self) -> Self {
+        // Neither text is too long.
+        let _ = self.set(MEMORY_KINDS, SUPPORTED_KINDS);
+        self
     }
 
     /// The value of a key.
@@ -132,6 +146,8 @@ mod tests {
         info.delete("b").unwrap();
         assert_eq!(info.delete("b").unwrap_err().class(), ErrorClass::InfoNoKey);
         assert_eq!(info.set("", "x").unwrap_err().class(), ErrorClass::InfoKey);
+        info.set("none", "").unwrap();
+        assert_eq!(info.get("none").unwrap(), Some(""));
         assert_eq!(
             info.set("k", &"v".repeat(VALUE_MAX + 1))
                 .unwrap_err()

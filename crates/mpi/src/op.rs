@@ -133,7 +133,7 @@ impl Op {
                 Err(Error::new(
                     ErrorClass::Op,
                     format!(
-                        "{} is for MPI_Accumulate and its like, not for collectives; choose another operation",
+                        "{} is for windows (MPI_Get_accumulate and its like), not for collectives; choose another operation",
                         operation.name()
                     ),
                 ))

@@ -289,6 +289,45 @@ fn data_of_another_type_are_an_error() {
     });
 }
 
+/// However the pieces travel: one by one, several in a message, each too long for a message.
+#[test]
+fn unlike_totals_are_an_error_at_the_receiver() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let peer = Target::Rank(1 - world.rank());
+        for (sent, received) in [(100, 40), (40, 100), (4_000_000, 100), (100, 0), (0, 100)] {
+            for one_by_one in [false, true] {
+                let sends = world.rank() == 1;
+                let mut memory = vec![7; if sends { sent } else { received }];
+                let request = match sends {
+                    true => world.psend_init(over(&mut memory), 4, peer, 0),
+                    false => world.precv_init(over(&mut memory), 2, peer, 0),
+                };
+                let request = request.unwrap();
+                for _ in 0..2 {
+                    process.start(request).unwrap();
+                    if sends && one_by_one {
+                        for one in [2, 0, 3, 1] {
+                            process.ready(request, one..one + 1).unwrap();
+                        }
+                    } else if sends {
+                        process.ready(request, 0..4).unwrap();
+                    }
+                    let outcome = process.wait(request);
+                    if sends {
+                        outcome.unwrap();
+                    } else {
+                        let error = outcome.expect_err("another length");
+                        assert_eq!(error.class(), ErrorClass::Truncate, "{error}");
+                        assert!(error.text().contains(&format!("{sent} bytes")), "{error}");
+                    }
+                }
+                process.free_request(request).unwrap();
+            }
+        }
+    });
+}
+
 #[test]
 fn mistakes_are_named() {
     everywhere(2, |process| {

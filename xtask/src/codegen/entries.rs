@@ -256,11 +256,17 @@ fn scope(group: &str, function: &Function) -> String {
                 return format!("Scope::CommAt({name})");
             }
             "WINDOW" if declaration.by_value() => return format!("Scope::Win({name})"),
+            "WINDOW" if single && parameter.direction == "inout" => {
+                return format!("Scope::WinAt({name})");
+            }
             "FILE" if declaration.by_value() => return format!("Scope::File({name})"),
             "FILE" if single && parameter.direction == "inout" => {
                 return format!("Scope::FileAt({name})");
             }
             "SESSION" if declaration.by_value() => return format!("Scope::Session({name})"),
+            "SESSION" if single && parameter.direction == "inout" => {
+                return format!("Scope::SessionAt({name})");
+            }
             "REQUEST" if single && parameter.direction == "inout" => {
                 return format!("Scope::RequestAt({name})");
             }

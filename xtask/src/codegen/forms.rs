@@ -141,9 +141,7 @@ impl Body {
             ));
         } else {
             let committed = match peer {
-                Some(peer) => format!(
-                    "check::committed_for({datatype}, {count}.into(), {peer}, \"{datatype}\")?"
-                ),
+                Some(peer) => committed_for(datatype, &format!("{count}.into()"), &peer),
                 None => format!("check::committed({datatype}, \"{datatype}\")?"),
             };
             self.lines.extend([
@@ -253,6 +251,23 @@ fn peer(parameters: &[Parameter]) -> Option<String> {
     Some(peer.widest()?.name)
 }
 
+/// The check of a datatype of which so many elements go to a peer or come from it; `count` is an expression.
+fn committed_for(datatype: &str, count: &str, peer: &str) -> String {
+    format!("check::committed_for({datatype}, {count}, {peer}, \"{datatype}\")?")
+}
+
+/// The count and the peer of a datatype that does not follow its buffer at once: those of partitioned communication.
+fn counted(function: &Function, datatype: &str) -> Option<(String, String)> {
+    let parameters = &function.parameters;
+    let place = parameters.windows(2).position(|pair| {
+        let is_count = pair[0].kind.contains("XFER_NUM_ELEM");
+        let next = pair[1].widest();
+        is_count && next.is_some_and(|declaration| declaration.name == datatype)
+    })?;
+    let count = parameters[place].widest()?.name;
+    Some((count, peer(&parameters[place + 2..])?))
+}
+
 fn is_communicator(parameter: &Parameter) -> bool {
     parameter.kind == "COMMUNICATOR"
         && parameter.check.as_deref() != Some("or_null")
@@ -306,7 +321,12 @@ fn rule(
                 (_, Some("receive_tag")) => by("receive_tag"),
                 ("DATATYPE", _) if group == "file" => by("datatype"),
                 ("DATATYPE", _) if lazy && !has(function, "OPERATION") => plain(),
-                ("DATATYPE", _) if has(function, "BUFFER") => by("committed"),
+                ("DATATYPE", _) if has(function, "BUFFER") => match counted(function, name) {
+                    Some((count, peer)) => {
+                        checked(committed_for(name, &format!("{count} as i64"), &peer))
+                    }
+                    None => by("committed"),
+                },
                 ("DATATYPE", _) => by("datatype"),
                 ("GROUP", _) => by("group"),
                 ("OPERATION", _) => by("operation"),

@@ -14,7 +14,7 @@ use crate::calls::{group, process};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::pack;
-use crate::state::{self, ErrhandlerObject, InfoObject};
+use crate::state::{self, ErrhandlerObject, Handled, InfoObject};
 use crate::{c, check, entry, handle};
 
 /// The handle of a new communicator, which inherits the error handler of its parent.
@@ -169,6 +169,7 @@ pub fn comm_create_from_group(
     errhandler: c::Errhandler,
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
+    check::handler_of(errhandler, Handled::Comm, "errhandler")?;
     let world = world()?;
     let info = info.map(|info| info.open().clone());
     let process = state::process()?;
@@ -247,6 +248,7 @@ pub fn intercomm_create_from_groups(
     errhandler: c::Errhandler,
     mut newintercomm: Out<c::Comm>,
 ) -> Checked<()> {
+    check::handler_of(errhandler, Handled::Comm, "errhandler")?;
     let (world, tag) = (world()?, tag_of(stringtag.to_bytes()));
     let local_leader = leader(local_leader, local_group.size(), "local_leader")?;
     let Some(local) = world.create_group(local_group, tag)? else {
@@ -430,7 +432,7 @@ pub fn comm_get_name(comm: c::Comm, mut name: TextOut, mut resultlen: Out<c_int>
 
 pub fn comm_get_info(comm: &Comm, mut info_used: Out<c::Info>) -> Checked<()> {
     let pairs = comm.extras().info().clone();
-    info_used.set(new_info(pairs)?);
+    info_used.set(new_info(pairs.answered())?);
     Ok(())
 }
 

@@ -10,29 +10,35 @@ use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::abi::full;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, SessionObject, WinObject};
+use crate::state::{self, ErrhandlerObject, Handled, SessionObject, WinObject};
 use crate::{c, check, entry, handle, losses};
 
 pub fn comm_create_errhandler(
     function: c::Callback,
     errhandler: Out<c::Errhandler>,
 ) -> Checked<()> {
-    create(function, "comm_errhandler_fn", errhandler)
+    create(function, Handled::Comm, "comm_errhandler_fn", errhandler)
 }
 
 pub fn win_create_errhandler(function: c::Callback, errhandler: Out<c::Errhandler>) -> Checked<()> {
-    create(function, "win_errhandler_fn", errhandler)
+    create(function, Handled::Win, "win_errhandler_fn", errhandler)
 }
 
 pub fn session_create_errhandler(
     function: c::Callback,
     errhandler: Out<c::Errhandler>,
 ) -> Checked<()> {
-    create(function, "session_errhandler_fn", errhandler)
+    create(
+        function,
+        Handled::Session,
+        "session_errhandler_fn",
+        errhandler,
+    )
 }
 
 pub(crate) fn create(
     function: c::Callback,
+    handled: Handled,
     name: &'static str,
     mut errhandler: Out<c::Errhandler>,
 ) -> Checked<()> {
@@ -45,8 +51,8 @@ pub(crate) fn create(
             "pass the handler's address",
         ));
     }
-    let new =
-        handle::insert(ErrhandlerObject::new(function)).ok_or_else(|| full("error handlers"))?;
+    let new = handle::insert(ErrhandlerObject::new(function, handled))
+        .ok_or_else(|| full("error handlers"))?;
     errhandler.set(c::Errhandler(new));
     Ok(())
 }
@@ -60,6 +66,7 @@ pub fn errhandler_free(mut errhandler: InOut<c::Errhandler>) -> Checked<()> {
 }
 
 pub fn comm_set_errhandler(comm: &Arc<Comm>, errhandler: c::Errhandler) -> Checked<()> {
+    check::handler_of(errhandler, Handled::Comm, "errhandler")?;
     ErrhandlerObject::retain(errhandler);
     ErrhandlerObject::release(entry::handler_of(comm));
     comm.extras().set_errhandler(errhandler.0);
@@ -81,6 +88,7 @@ pub fn comm_call_errhandler(comm: &Arc<Comm>, errorcode: c_int) -> Checked<()> {
 }
 
 pub fn session_set_errhandler(session: &SessionObject, errhandler: c::Errhandler) -> Checked<()> {
+    check::handler_of(errhandler, Handled::Session, "errhandler")?;
     session.set_errhandler(errhandler);
     Ok(())
 }
@@ -100,6 +108,7 @@ pub fn session_call_errhandler(session: &SessionObject, errorcode: c_int) -> Che
 }
 
 pub fn win_set_errhandler(win: &WinObject, errhandler: c::Errhandler) -> Checked<()> {
+    check::handler_of(errhandler, Handled::Win, "errhandler")?;
     ErrhandlerObject::retain(errhandler);
     ErrhandlerObject::release(entry::handler_of_window(win.window()));
     win.window().extras().set_errhandler(errhandler.0);

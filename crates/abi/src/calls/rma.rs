@@ -209,13 +209,14 @@ pub fn win_free(mut win: InOut<c::Win>) -> Checked<()> {
     check::fences::at_end(&window);
     check::accesses::forget(&window);
     attribute::delete_all(Holder::Win(given), window.extras())?;
+    // The window's handler gets the error while there is a window.
     let freed = window.free();
+    let told = freed.map_err(|error| entry::failed_to_free(given, &Fault::from(error)));
     ErrhandlerObject::release(entry::handler_of_window(&window));
     state::forget_window(window.comm().context());
     handle::remove::<WinObject>(given.0);
     win.set(k::MPI_WIN_NULL);
-    freed?;
-    Ok(())
+    told.map_err(Fault::told)
 }
 
 pub fn win_get_group(win: &WinObject, mut group: Out<c::Group>) -> Checked<()> {
@@ -225,7 +226,7 @@ pub fn win_get_group(win: &WinObject, mut group: Out<c::Group>) -> Checked<()> {
 
 pub fn win_get_info(win: &WinObject, mut info_used: Out<c::Info>) -> Checked<()> {
     let pairs = win.window().extras().info().clone();
-    info_used.set(new_info(pairs)?);
+    info_used.set(new_info(pairs.answered())?);
     Ok(())
 }
 

@@ -178,6 +178,28 @@ pub unsafe fn counts<T: CountElement>(address: *const T, _name: &'static str) ->
     Ok(unsafe { Counts::new(address.cast(), T::WIDE) })
 }
 
+/// Elements that a list can have at most: the bytes of more have no addresses.
+const fn longest<T>() -> usize {
+    if size_of::<T>() == 0 {
+        return usize::MAX;
+    }
+    isize::MAX as usize / size_of::<T>()
+}
+
+#[cold]
+fn no_list(is_null: bool, length: usize, name: &'static str) -> Fault {
+    if is_null {
+        return Fault::null(name);
+    }
+    Fault::argument(
+        k::MPI_ERR_COUNT,
+        name,
+        "a list that lies within the addresses of a process",
+        format!("one of {length} elements"),
+        "check the arithmetic that led to its length",
+    )
+}
+
 /// A list.
 ///
 /// # Safety
@@ -191,11 +213,11 @@ pub unsafe fn slice<'a, T>(
     if length == 0 {
         return Ok(&[]);
     }
-    if address.is_null() {
-        return Err(Fault::null(name));
+    if address.is_null() || length > longest::<T>() {
+        return Err(no_list(address.is_null(), length, name));
     }
     // SAFETY: the list has `length` elements, as the binding says for the two parameters, which do not change until
-    // the call returns (MPI 5.0, section 2.3); null was checked.
+    // the call returns (MPI 5.0, section 2.3); null, and more bytes than there are addresses, were checked.
     Ok(unsafe { std::slice::from_raw_parts(address, length) })
 }
 
@@ -212,11 +234,11 @@ pub unsafe fn slice_mut<'a, T>(
     if length == 0 {
         return Ok(&mut []);
     }
-    if address.is_null() {
-        return Err(Fault::null(name));
+    if address.is_null() || length > longest::<T>() {
+        return Err(no_list(address.is_null(), length, name));
     }
     // SAFETY: the list has room for `length` elements, as the binding says for the two parameters, which nobody else
-    // uses until the call returns (MPI 5.0, section 2.3); null was checked.
+    // uses until the call returns (MPI 5.0, section 2.3); null, and more bytes than there are addresses, were checked.
     Ok(unsafe { std::slice::from_raw_parts_mut(address, length) })
 }
 

@@ -9,7 +9,9 @@ use weft_mpi::{Comm, Group, Op};
 use super::PAGE;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, ErrhandlerObject, FileObject, InfoObject, SessionObject, WinObject};
+use crate::state::{
+    self, ErrhandlerObject, FileObject, Handled, InfoObject, SessionObject, WinObject,
+};
 use crate::{c, handle};
 
 /// The communicator of a handle.
@@ -218,6 +220,20 @@ pub fn errhandler(handle: c::Errhandler, name: &'static str) -> Checked<c::Errha
         k::MPI_ERRHANDLER_NULL.0,
         "MPI_ERRHANDLER_NULL",
     ))
+}
+
+/// An error handler for a kind of object: a predefined one, or one of the program's for that kind (MPI 5.0, section 9.3).
+pub fn handler_of(handle: c::Errhandler, handled: Handled, name: &'static str) -> Checked<()> {
+    match handle::find::<ErrhandlerObject>(handle.0) {
+        Some(object) if object.handled() != handled => Err(Fault::argument(
+            k::MPI_ERR_ARG,
+            name,
+            format!("one of {}", handled.creator()),
+            format!("one of {}", object.handled().creator()),
+            "make a handler for this kind of object; its function takes another handle",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A session.

@@ -542,7 +542,11 @@ pub static ERROR_CLASSES: &[(c_int, &str, &str)] = &[
     (30, "MPI_ERR_FILE", "invalid file handle"),
     (31, "MPI_ERR_INFO_KEY", "info key too long or empty"),
     (32, "MPI_ERR_INFO_NOKEY", "info key not present"),
-    (33, "MPI_ERR_INFO_VALUE", "info value too long or empty"),
+    (
+        33,
+        "MPI_ERR_INFO_VALUE",
+        "info value too long, or none that its key takes",
+    ),
     (34, "MPI_ERR_INFO", "invalid info object"),
     (35, "MPI_ERR_IO", "input or output failed"),
     (36, "MPI_ERR_KEYVAL", "invalid key of an attribute"),

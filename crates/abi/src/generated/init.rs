@@ -114,7 +114,7 @@ alias!(MPI_Query_thread => PMPI_Query_thread);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut c::Session) -> c_int {
-    entry::run("MPI_Session_finalize", Scope::None, || {
+    entry::run("MPI_Session_finalize", Scope::SessionAt(session), || {
         // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::in_out(session, "session")?;

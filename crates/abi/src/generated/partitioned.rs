@@ -100,7 +100,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;
             let count = check::count(count.into(), "count")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count as i64, source, "datatype")?;
             let source = check::source(source, comm, "source")?;
             let tag = check::receive_tag(tag, "tag")?;
             let info = check::info_or_null(info, "info")?;
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;
             let count = check::count(count.into(), "count")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count as i64, source, "datatype")?;
             let source = check::source(source, comm, "source")?;
             let tag = check::receive_tag(tag, "tag")?;
             let info = check::info_or_null(info, "info")?;
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;
             let count = check::count(count.into(), "count")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count as i64, dest, "datatype")?;
             let dest = check::destination(dest, comm, "dest")?;
             let tag = check::send_tag(tag, "tag")?;
             let info = check::info_or_null(info, "info")?;
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
             let comm = check::communicator(comm, "comm")?;
             let partitions = check::length(partitions.into(), "partitions")?;
             let count = check::count(count.into(), "count")?;
-            let datatype = check::committed(datatype, "datatype")?;
+            let datatype = check::committed_for(datatype, count as i64, dest, "datatype")?;
             let dest = check::destination(dest, comm, "dest")?;
             let tag = check::send_tag(tag, "tag")?;
             let info = check::info_or_null(info, "info")?;

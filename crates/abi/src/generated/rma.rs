@@ -1485,7 +1485,7 @@ alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free(win: *mut c::Win) -> c_int {
-    entry::run("MPI_Win_free", Scope::None, || {
+    entry::run("MPI_Win_free", Scope::WinAt(win), || {
         state::check_running()?;
         // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
         unsafe {

@@ -55,22 +55,50 @@ pub fn environment_info() -> &'static InfoObject {
     &ENVIRONMENT
 }
 
+/// Kind of object that an error handler of the user is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handled {
+    Comm,
+    File,
+    Session,
+    Win,
+}
+
+impl Handled {
+    /// The call that makes such a handler.
+    pub const fn creator(self) -> &'static str {
+        match self {
+            Self::Comm => "MPI_Comm_create_errhandler",
+            Self::File => "MPI_File_create_errhandler",
+            Self::Session => "MPI_Session_create_errhandler",
+            Self::Win => "MPI_Win_create_errhandler",
+        }
+    }
+}
+
 /// An error handler of the user.
 ///
 /// It stays until its handle was freed and no object uses it any more: `references` counts both.
 #[derive(Debug)]
 pub struct ErrhandlerObject {
     function: usize,
+    handled: Handled,
     references: AtomicU32,
 }
 
 impl ErrhandlerObject {
     /// A handler; the function must not be null.
-    pub fn new(function: c::Callback) -> Self {
+    pub fn new(function: c::Callback, handled: Handled) -> Self {
         Self {
             function: function.0,
+            handled,
             references: AtomicU32::new(1),
         }
+    }
+
+    /// The kind of object that it is for.
+    pub fn handled(&self) -> Handled {
+        self.handled
     }
 
     /// Adds a reference.

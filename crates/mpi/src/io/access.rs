@@ -111,9 +111,10 @@ impl File {
     ///
     /// # Errors
     /// `Access`, `ReadOnly` or `UnsupportedOperation` if the mode of the file does not allow it; `Io` if the data are no
-    /// whole number of etypes; what the system refuses with, of any rank if they do it together.
+    /// whole number of etypes, or if all ranks access together while a split access is under way; what the system refuses
+    /// with, of any rank if they do it together.
     pub fn access(&self, access: Access) -> Result<Status> {
-        let resolved = self.resolve(&access);
+        let resolved = self.resolve_whole(&access);
         if access.together {
             self.tasks.wait_together();
             self.perform_together(resolved)
@@ -128,14 +129,26 @@ impl File {
     /// # Errors
     /// As for [`Self::access`], as far as it is known at once.
     pub fn begin(self: &Arc<Self>, access: Access) -> Result<RequestId> {
-        let resolved = self.resolve(&access);
-        if let (false, Err(error)) = (access.together, &resolved) {
+        let resolved = self.resolve_whole(&access);
+        self.begin_resolved(resolved, access.together)
+    }
+
+    /// Begins the access that a split call is the first half of.
+    pub(super) fn begin_half(self: &Arc<Self>, access: &Access) -> Result<RequestId> {
+        self.begin_resolved(self.resolve(access), access.together)
+    }
+
+    fn begin_resolved(
+        self: &Arc<Self>,
+        resolved: Result<Resolved>,
+        together: bool,
+    ) -> Result<RequestId> {
+        if let (false, Err(error)) = (together, &resolved) {
             return Err(error.clone());
         }
         let process = Arc::clone(self.comm.process());
         let request = process.begin_outside(self.comm.context())?;
         let file = Arc::clone(self);
-        let together = access.together;
         let task = move || {
             let outcome = if together {
                 file.perform_together(resolved)
@@ -176,6 +189,15 @@ impl File {
             // No thread for it: this one waits for the others.
             self.refuse(error);
         }
+    }
+
+    /// As [`Self::resolve`], for an access by one call: all ranks make none while a split one is under way (MPI 5.0,
+    /// section 14.4.5).
+    fn resolve_whole(&self, access: &Access) -> Result<Resolved> {
+        if access.together {
+            self.check_no_split("a collective access")?;
+        }
+        self.resolve(access)
     }
 
     /// Checks an access, and moves the file pointer that it goes by.

@@ -120,7 +120,7 @@ impl File {
         })
     }
 
-    fn check_no_split(&self, call: &str) -> Result<()> {
+    pub(super) fn check_no_split(&self, call: &str) -> Result<()> {
         if self.has_split() {
             return Err(Error::new(
                 ErrorClass::Io,
@@ -335,7 +335,8 @@ impl File {
     #[must_use]
     pub fn info(&self) -> Info {
         let state = self.state();
-        state.hints.info(state.aggregators.ranks.len())
+        let hints = state.hints.info(state.aggregators.ranks.len());
+        hints.answered()
     }
 
     /// `MPI_File_get_atomicity`.

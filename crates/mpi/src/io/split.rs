@@ -63,7 +63,7 @@ impl File {
             ));
         }
         let call = SplitCall::of(&access);
-        *active = Some((call, self.begin(access)?));
+        *active = Some((call, self.begin_half(&access)?));
         Ok(())
     }
 

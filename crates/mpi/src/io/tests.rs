@@ -459,6 +459,16 @@ fn requests_end_with_their_accesses() {
         .unwrap();
         let other = SplitCall::All(Direction::Read);
         assert_eq!(file.end_split(other).unwrap_err().class(), ErrorClass::Io);
+        let mut few = [0; 50];
+        let whole = access(Direction::Read, FilePosition::At(0), true, &mut few);
+        let refused = file.access(whole).unwrap_err();
+        assert!(
+            refused.to_string().contains("split collective access"),
+            "{refused}"
+        );
+        // A rank alone may.
+        let alone = access(Direction::Read, FilePosition::At(0), false, &mut few);
+        assert_eq!(file.access(alone).unwrap().bytes, 50);
         let status: Status = file.end_split(SplitCall::AtAll(Direction::Read)).unwrap();
         assert_eq!(status.bytes, 500);
         for (place, byte) in read.iter().enumerate() {

@@ -9,7 +9,7 @@ use weft_atomic::Ordering::Relaxed;
 
 use super::{Flavor, Window};
 use crate::buffer::Buffer;
-use crate::datatype::{Basic, Datatype};
+use crate::datatype::{Basic, Datatype, SignatureCode};
 use crate::engine::RequestId;
 use crate::engine::one_sided::{self, Access, ELEMENT_MAX, Operation};
 use crate::error::{Error, ErrorClass, Result};
@@ -66,8 +66,8 @@ impl Window {
     /// `MPI_Accumulate`, `MPI_Raccumulate`: each element at once.
     ///
     /// # Errors
-    /// As for [`Self::put`]; `Op` if the operation is a user's or not defined for the elements, `Type` if the elements are
-    /// not all of one predefined datatype.
+    /// As for [`Self::put`]; `Op` if the operation is a user's, `MPI_NO_OP` or not defined for the elements, `Type` if the
+    /// elements of both sides are not all of one predefined datatype.
     pub fn accumulate(
         &self,
         source: Buffer,
@@ -78,15 +78,19 @@ impl Window {
         if ends == Ends::WithEpoch && self.accumulate_directly(&source, target, op) {
             return Ok(RequestId::DONE);
         }
+        if op.as_predefined() == Some(Predefined::NoOp) {
+            return Err(only_fetched());
+        }
         if is_nothing(target) {
             return self.access(Access::Put(source), target, ends);
         }
         let combine = combine(op, target.datatype)?;
+        check_elements(&combine, &source)?;
         self.access(Access::Accumulate(combine, source), target, ends)
     }
 
     /// `MPI_Get_accumulate`, `MPI_Rget_accumulate`, `MPI_Fetch_and_op`: like [`Self::accumulate`], with the former values
-    /// in `into`. For `MPI_NO_OP`, `source` is not used and may be missing.
+    /// in `into`. For `MPI_NO_OP`, which is allowed here, `source` is not used and may be missing.
     ///
     /// # Errors
     /// As for [`Self::accumulate`].
@@ -103,6 +107,9 @@ impl Window {
         }
         let combine = combine(op, target.datatype)?;
         let source = source.filter(|_| combine.operation() != Predefined::NoOp);
+        for buffer in source.iter().chain([&into]) {
+            check_elements(&combine, buffer)?;
+        }
         self.access(Access::GetAccumulate(combine, source, into), target, ends)
     }
 
@@ -345,6 +352,36 @@ fn combine(op: &Op, datatype: &Datatype) -> Result<Combine> {
         ));
     };
     Combine::new(operation, basic)
+}
+
+#[cold]
+fn only_fetched() -> Error {
+    Error::new(
+        ErrorClass::Op,
+        "MPI_NO_OP changes nothing at the target; it is for MPI_Get_accumulate and MPI_Fetch_and_op, which return what is there",
+    )
+}
+
+/// A buffer at the origin has elements like those that the target combines (MPI 5.0, section 12.3.4).
+#[inline]
+fn check_elements(combine: &Combine, buffer: &Buffer) -> Result<()> {
+    let code = buffer.code();
+    if code.fits(SignatureCode::of(combine.basic())) {
+        return Ok(());
+    }
+    Err(elements_differ(combine, code))
+}
+
+#[cold]
+fn elements_differ(combine: &Combine, code: SignatureCode) -> Error {
+    Error::new(
+        ErrorClass::Type,
+        format!(
+            "{} at the origin but {} at the target; build the datatypes of both sides from the same predefined one",
+            code.name(),
+            combine.basic().name()
+        ),
+    )
 }
 
 /// Both sides have as many bytes.

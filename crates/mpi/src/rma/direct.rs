@@ -24,7 +24,7 @@ use weft_fabric::Region;
 
 use super::{TargetBuffer, Window};
 use crate::buffer::Buffer;
-use crate::datatype::Basic;
+use crate::datatype::{Basic, SignatureCode};
 use crate::exposed::{Exposed, WordOperation};
 use crate::op::{Combine, Op, Predefined};
 
@@ -167,12 +167,15 @@ impl Window {
         target: &TargetBuffer<'_>,
         op: &Op,
     ) -> bool {
-        let (Buffer::Flat(source, _), 1) = (source, target.count) else {
+        let (Buffer::Flat(source, code), 1) = (source, target.count) else {
             return false;
         };
         let (Some(operation), Some(basic)) = (op.as_predefined(), target.datatype.basic()) else {
             return false;
         };
+        if operation == Predefined::NoOp || !code.fits(SignatureCode::of(basic)) {
+            return false;
+        }
         let element = TargetElement {
             rank: target.rank,
             displacement: target.displacement,

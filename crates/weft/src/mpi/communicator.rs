@@ -79,7 +79,7 @@ impl PointToPoint {
     /// Its hints (`MPI_Comm_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
-        self.comm().extras().info().clone()
+        self.comm().extras().info().clone().answered()
     }
 
     /// Sets hints (`MPI_Comm_set_info`); existing hints that are not named stay. They can be read, but change nothing

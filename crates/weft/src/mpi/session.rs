@@ -75,14 +75,14 @@ impl Session {
         })
     }
 
-    /// Its hints (`MPI_Session_get_info`): those that it was given, and `thread_level`.
+    /// Its hints (`MPI_Session_get_info`): those that it was given, `thread_level`, and `mpi_memory_alloc_kinds`.
     ///
     /// # Errors
     /// None that pairs of an info object could cause.
     pub fn info(&self) -> Result<Info> {
         let mut info = self.info.clone();
         info.set("thread_level", "MPI_THREAD_MULTIPLE")?;
-        Ok(info)
+        Ok(info.answered())
     }
 
     /// Sets hints; existing hints that are not named stay.

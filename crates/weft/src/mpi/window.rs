@@ -146,7 +146,7 @@ impl<T: Element> Window<T> {
     /// The hints that apply (`MPI_Win_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
-        self.window.extras().info().clone()
+        self.window.extras().info().clone().answered()
     }
 
     /// Changes hints (`MPI_Win_set_info`). Collective.

@@ -7,7 +7,7 @@ use crate::args::Out;
 use crate::calls::errhandler::create;
 use crate::fault::Checked;
 use crate::generated::constants as k;
-use crate::state::{ErrhandlerObject, FileObject};
+use crate::state::{ErrhandlerObject, FileObject, Handled};
 use crate::{c, check, entry};
 
 /// The file of a handle; none for `MPI_FILE_NULL`.
@@ -29,11 +29,12 @@ pub fn file_create_errhandler(
     function: c::Callback,
     errhandler: Out<c::Errhandler>,
 ) -> Checked<()> {
-    create(function, "file_errhandler_fn", errhandler)
+    create(function, Handled::File, "file_errhandler_fn", errhandler)
 }
 
 pub fn file_set_errhandler(file: c::File, errhandler: c::Errhandler) -> Checked<()> {
     let file = find(file, "file")?;
+    check::handler_of(errhandler, Handled::File, "errhandler")?;
     ErrhandlerObject::retain(errhandler);
     let before = match file {
         Some(object) => {

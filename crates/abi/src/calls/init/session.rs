@@ -8,7 +8,7 @@ use crate::calls::abi::{full, new_info};
 use crate::calls::group::session_members;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::state::{self, InfoObject, SessionObject};
+use crate::state::{self, Handled, InfoObject, SessionObject};
 use crate::{c, check, handle};
 use weft_mpi::process_set::NAMES;
 
@@ -17,6 +17,7 @@ pub fn session_init(
     errhandler: c::Errhandler,
     mut session: Out<c::Session>,
 ) -> Checked<()> {
+    check::handler_of(errhandler, Handled::Session, "errhandler")?;
     state::begin_session()?;
     let hints = info.map_or_else(Default::default, |info| info.open().clone());
     let Some(new) = SessionObject::create(errhandler, hints) else {
@@ -41,7 +42,7 @@ pub fn session_finalize(mut session: InOut<c::Session>) -> Checked<()> {
 pub fn session_get_info(session: &SessionObject, mut info_used: Out<c::Info>) -> Checked<()> {
     let mut pairs = session.hints().clone();
     pairs.set("thread_level", "MPI_THREAD_MULTIPLE")?;
-    info_used.set(new_info(pairs)?);
+    info_used.set(new_info(pairs.answered())?);
     Ok(())
 }
 

@@ -83,8 +83,15 @@ pub static VARIABLES: &[Variable] = &[
         "process",
         "processes",
         SIZE,
+        Read::Process(|process| process.first().into()),
+        "processes that the job has begun with",
+    ),
+    variable(
+        "process",
+        "process_slots",
+        SIZE,
         Read::Process(|process| process.peers().into()),
-        "processes of the job",
+        "processes that the job may have at a time, those included that are started later",
     ),
     // Messages.
     counted(

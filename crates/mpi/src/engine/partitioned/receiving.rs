@@ -7,6 +7,9 @@
 //! ```
 //!
 //! Elements with gaps are received without them into memory of the engine, and unpacked by partitions.
+//!
+//! A message with more bytes than there is room for is an error. Its pieces are received all the same, into memory that
+//! nobody reads: several of them may come in one message, and only its length says how many.
 
 use std::ops::Range;
 
@@ -91,6 +94,8 @@ pub(super) struct Receiving {
     /// The bytes without gaps, if the buffer has some; looked at through `memory` only.
     _packed: Option<Box<[u8]>>,
     memory: Region,
+    /// Where pieces go that together are too long for the buffer; looked at by receives under way only.
+    excess: Option<Box<[u8]>>,
     sender: Sender,
     pieces: Vec<Piece>,
     /// Pieces of each partition that are not there.
@@ -131,6 +136,7 @@ impl Receiving {
             partitions,
             _packed: packed,
             memory,
+            excess: None,
             sender: Sender::Expected(Box::default()),
             pieces: Vec::new(),
             missing: vec![0; partitions as usize],
@@ -214,6 +220,10 @@ impl Receiving {
         let room = self.memory.len() as u64;
         if division.bytes() != room {
             self.error = Some(different(self.from, self.tag, division.bytes(), room));
+            if division.bytes() > room && self.excess.is_none() {
+                let bytes = usize::try_from(division.bytes()).map(memory::zeroed);
+                self.excess = bytes.ok().and_then(Result::ok);
+            }
         } else if !self.buffer.takes(signature, room) {
             let sent = (signature, room);
             self.error = Some(of_another_type(self.from, self.tag, sent, &self.buffer));
@@ -241,10 +251,14 @@ impl Receiving {
             return Region::EMPTY;
         };
         let start = division.bytes_in(piece..piece + 1).start;
-        let start =
-            usize::try_from(start).map_or(self.memory.len(), |start| start.min(self.memory.len()));
-        let rest = self.memory.len() - start;
-        self.memory.part(start, rest).unwrap_or(Region::EMPTY)
+        let whole = match &mut self.excess {
+            // The memory stays where it is as long as there is a receive under way.
+            Some(excess) => buffer::region_of(excess),
+            None => self.memory,
+        };
+        let start = usize::try_from(start).map_or(whole.len(), |start| start.min(whole.len()));
+        let rest = whole.len() - start;
+        whole.part(start, rest).unwrap_or(Region::EMPTY)
     }
 
     /// The receive posted for a piece has ended. Answers which pieces came with it, itself included.
@@ -295,7 +309,7 @@ impl Receiving {
 
     /// All bytes of a partition are there.
     fn unpack(&self, partition: u32) {
-        if matches!(self.buffer, Buffer::Flat(..)) {
+        if matches!(self.buffer, Buffer::Flat(..)) || self.excess.is_some() {
             return;
         }
         let each = self.memory.len() / self.partitions as usize;
@@ -311,6 +325,7 @@ impl Receiving {
     /// All that it waited for is there: its outcome.
     pub(super) fn finish(&mut self) -> Outcome {
         self.is_active = false;
+        self.excess = None;
         let error = self.error.take();
         Outcome {
             source: Some(self.from),

@@ -414,7 +414,7 @@ impl Fabric for Local {
         Traffic::none()
     }
 
-    fn farewell(&mut self) {}
+    fn say_goodbye(&mut self) {}
 
     fn channels(&self) -> u32 {
         u32::try_from(1 + self.group.channels.len()).unwrap_or(1)

@@ -1,7 +1,7 @@
 //! Later members: processes that are started while the job runs, under numbers that may be reused.
 //!
 //! ```text
-//!   directory   another version ─► the endpoint of TCP beside looks ─► Sink::succeeded, then messages of the new one
+//!   directory   another version ─► the endpoint of TCP beside looks ─► Sink::replaced, then messages of the new one
 //! ```
 //!
 //! The TCP endpoint reports which process has a number, in one order with losses: so a loss is never attributed to the process

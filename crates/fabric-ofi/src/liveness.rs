@@ -43,7 +43,7 @@ impl Liveness {
         })
     }
 
-    /// Makes a connection with each peer that has a link, and returns which peers are lost or succeeded.
+    /// Makes a connection with each peer that has a link, and returns which peers are lost or replaced.
     #[inline]
     pub fn look(&mut self, mail: &mut Mail, outer: &NetworkBell) -> Vec<PeerChange> {
         self.looks += 1;
@@ -102,8 +102,8 @@ impl Liveness {
     }
 
     /// Says goodbye: an end after this is no loss to the peers.
-    pub fn farewell(&mut self) {
-        self.tcp.farewell();
+    pub fn say_goodbye(&mut self) {
+        self.tcp.say_goodbye();
     }
 
     /// Which process has the number of a peer.
@@ -146,7 +146,7 @@ impl Sink for Heard {
         self.0.push(PeerChange::Lost(peer.0, reason.to_owned()));
     }
     fn signalled(&mut self, _: Peer, _: SyncKey) {}
-    fn succeeded(&mut self, peer: Peer) {
+    fn replaced(&mut self, peer: Peer) {
         self.0.push(PeerChange::Replaced(peer.0));
     }
 }

@@ -66,7 +66,7 @@ impl<'a> Delivery<'a> {
         }
         done += 1;
         for peer in (0..self.members.process_slots()).map(Peer) {
-            if self.members.is_succeeded(peer) {
+            if self.members.is_replaced(peer) {
                 self.open(peer, inbound);
             }
             let Some(end) = self.members.untold_end_of(peer) else {
@@ -91,7 +91,7 @@ impl<'a> Delivery<'a> {
         self.portal.forget(peer);
         self.signals.forget_peer(peer);
         inbound.open(peer);
-        self.sink.succeeded(peer);
+        self.sink.replaced(peer);
     }
 
     /// A peer has left the job and its process has ended: nothing more goes there, and nobody waits for it.

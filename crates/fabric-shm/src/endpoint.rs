@@ -455,7 +455,7 @@ impl Fabric for Shm {
         Traffic::none()
     }
 
-    fn farewell(&mut self) {}
+    fn say_goodbye(&mut self) {}
 
     fn channels(&self) -> u32 {
         self.members.segment().shape().channels

@@ -284,7 +284,7 @@ impl JobMembership {
     }
 
     /// Whether another process has the slot of a peer than the one known here; from now on that one is.
-    pub fn is_succeeded(&mut self, peer: Peer) -> bool {
+    pub fn is_replaced(&mut self, peer: Peer) -> bool {
         let generation = self.segment.generation(peer.0);
         let known = std::mem::replace(&mut self.generations[peer.index()], generation);
         if known == generation || peer == self.me() {

@@ -183,7 +183,7 @@ impl Sink for Translated<'_> {
 
 impl Fabric for RespawnableEndpoint {
     forward_fabric!(self => self.inner; limits, bell, now, revoke, forget, allocate_shared,
-        release_shared, is_flushed, traffic, farewell, channels);
+        release_shared, is_flushed, traffic, say_goodbye, channels);
 
     fn me(&self) -> Peer {
         Peer(self.slots.me)

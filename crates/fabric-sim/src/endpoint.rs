@@ -327,7 +327,7 @@ impl Fabric for SimEndpoint {
         Traffic::none()
     }
 
-    fn farewell(&mut self) {}
+    fn say_goodbye(&mut self) {}
 }
 
 impl Drop for SimEndpoint {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   directory   another version ─► for each number: another incarnation? ─► the session with the one before ends,
-//!                                                                            Sink::succeeded, a session is begun anew
+//!                                                                            Sink::replaced, a session is begun anew
 //!                                                   its process is lost? ─► without a connection that tells it: Sink::lost
 //! ```
 //!

@@ -535,7 +535,7 @@ impl<N: Network> Fabric for Tcp<N> {
         }
     }
 
-    fn farewell(&mut self) {
+    fn say_goodbye(&mut self) {
         for peer in 0..self.peers.count() {
             if self.peers.get_mut(peer).is_some_and(Session::say_goodbye) {
                 self.pump(peer);
@@ -612,7 +612,7 @@ impl<N: Network> Drop for Tcp<N> {
     /// acknowledged it.
     fn drop(&mut self) {
         let end = self.connector.after(FAREWELL);
-        self.farewell();
+        self.say_goodbye();
         loop {
             // Peers' transfers from our memory end with us, as when a process ends.
             self.peers.sessions().for_each(Session::stop_serving);

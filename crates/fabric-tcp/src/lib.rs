@@ -31,7 +31,7 @@
 //! | `watching` | when connections are watched for a sleeper, and when they are not |
 //! | `reaching` | whether connections are being made, read on behalf of a rank that makes no call |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
-//! | `abroad` | the fabric of a job extended by processes of other jobs |
+//! | `bridged` | the fabric of a job extended by processes of other jobs |
 //! | `simulated` | tests: all of this over a network decided by a seed |
 //!
 //! # What is guaranteed
@@ -56,8 +56,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod abroad;
 mod bell;
+pub mod bridged;
 mod card;
 mod config;
 mod connect;

@@ -33,7 +33,7 @@ enum Fate {
     /// It is lost, for this reason.
     Lost(String),
     /// Another process has its number.
-    Succeeded,
+    Replaced,
 }
 
 /// The state shared with each peer.
@@ -45,7 +45,7 @@ pub struct Peers<N: Network> {
     /// Peers with a connection, for looking at them directly.
     connected: Vec<u32>,
     bell: Arc<N::Bell>,
-    /// Lost or succeeded, and not reported yet.
+    /// Lost or replaced, and not reported yet.
     fates: Vec<(u32, Fate)>,
     /// Transfers that ended outside of a look.
     ended: Vec<(Operation, Result<()>)>,
@@ -321,7 +321,7 @@ impl<N: Network> Peers<N> {
             );
             self.ended.extend(session.abandon().map(lost));
         }
-        self.fates.push((peer, Fate::Succeeded));
+        self.fates.push((peer, Fate::Replaced));
     }
 
     /// Appends a frame to a peer, if there is credit, and sends as much as there is room for. `None`: there
@@ -424,9 +424,9 @@ impl<N: Network> Peers<N> {
         for (peer, fate) in std::mem::take(&mut self.fates) {
             match fate {
                 Fate::Lost(reason) => sink.lost(Peer(peer), &reason),
-                Fate::Succeeded => {
+                Fate::Replaced => {
                     signals.forget_peer(Peer(peer));
-                    sink.succeeded(Peer(peer));
+                    sink.replaced(Peer(peer));
                 }
             }
             count += 1;

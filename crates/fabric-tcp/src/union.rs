@@ -193,8 +193,8 @@ impl Sink for Renamed<'_> {
         self.sink.lost(self.ranks.global(peer), reason);
     }
 
-    fn succeeded(&mut self, peer: Peer) {
-        self.sink.succeeded(self.ranks.global(peer));
+    fn replaced(&mut self, peer: Peer) {
+        self.sink.replaced(self.ranks.global(peer));
     }
 
     fn signalled(&mut self, from: Peer, key: SyncKey) {
@@ -471,9 +471,9 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         self.remote.traffic()
     }
 
-    fn farewell(&mut self) {
-        self.local.farewell();
-        self.remote.farewell();
+    fn say_goodbye(&mut self) {
+        self.local.say_goodbye();
+        self.remote.say_goodbye();
     }
 
     fn abandon_unreached(&mut self) {

@@ -63,7 +63,7 @@ fn a_peer_that_has_said_goodbye_may_end_in_any_way() {
         post(&mut pair[0], 1);
         post(&mut pair[1], 0);
         exchange(&mut pair, &mut recorders, 1);
-        pair[1].farewell();
+        pair[1].say_goodbye();
         exchange(&mut pair, &mut recorders, 1);
         let [mut stays, goes] = pair;
         goes.die();
@@ -97,7 +97,7 @@ fn a_goodbye_is_read_also_if_sending_fails_first() {
     exchange(&mut pair, &mut recorders, 1);
     let [mut stays, mut goes] = pair;
     post(&mut goes, 0);
-    goes.farewell();
+    goes.say_goodbye();
     while !goes.is_flushed() {
         std::thread::yield_now();
     }
@@ -120,7 +120,7 @@ fn what_is_sent_later_takes_a_goodbye_back() {
     post(&mut pair[0], 1);
     post(&mut pair[1], 0);
     exchange(&mut pair, &mut recorders, 1);
-    pair[1].farewell();
+    pair[1].say_goodbye();
     post(&mut pair[1], 0);
     post(&mut pair[0], 1);
     exchange(&mut pair, &mut recorders, 2);

@@ -11,7 +11,7 @@ use common::openings;
 use weft_fabric::Fabric;
 use weft_fabric::conformance::Inbox;
 use weft_fabric_local::Local;
-use weft_fabric_tcp::abroad::Gate;
+use weft_fabric_tcp::bridged::Gate;
 
 #[test]
 fn a_process_that_ends_before_it_has_connected_is_lost_on_either_side() {

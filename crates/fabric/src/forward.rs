@@ -15,7 +15,7 @@
 /// impl<F: Fabric> Fabric for ToZero<F> {
 ///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, take_next, poll, grant, offer, revoke, get, put,
 ///         signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-///         is_asleep, wake, is_any_beside, is_flushed, traffic, farewell);
+///         is_asleep, wake, is_any_beside, is_flushed, traffic, say_goodbye);
 ///
 ///     fn try_send(&mut self, _: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
 ///         self.0.try_send(Peer(0), head, data)
@@ -239,9 +239,9 @@ macro_rules! forward_fabric {
             $to.is_flushed()
         }
     };
-    ($this:ident => $to:expr; farewell) => {
-        fn farewell(&mut $this) {
-            $to.farewell();
+    ($this:ident => $to:expr; say_goodbye) => {
+        fn say_goodbye(&mut $this) {
+            $to.say_goodbye();
         }
     };
     ($this:ident => $to:expr; abandon_unreached) => {

@@ -307,7 +307,7 @@ pub trait Sink {
     fn signalled(&mut self, from: Peer, key: SyncKey);
     /// Another process has the number of this peer from now on: what was known of its predecessor, including its loss, no longer
     /// applies. Called before anything of the new process arrives, and only by fabrics that reuse numbers.
-    fn succeeded(&mut self, peer: Peer) {
+    fn replaced(&mut self, peer: Peer) {
         let _ = peer;
     }
 }
@@ -516,7 +516,7 @@ pub trait Fabric: Send {
 
     /// Says goodbye: tells the peers that this process may end from now on, and that its end is then no loss. The peers have been
     /// told once [`Self::is_flushed`] answers true. Sending to a peer later revokes the goodbye for that peer.
-    fn farewell(&mut self);
+    fn say_goodbye(&mut self);
 
     /// Drops everything accepted for peers that this member has never reached; for a caller that knows that some of them will not
     /// reach the end, and that has nothing under way that a peer needs. [`Self::is_flushed`] no longer waits for these peers. A

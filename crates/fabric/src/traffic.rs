@@ -32,7 +32,7 @@ pub struct LinkTraffic {
     pub sent: u64,
     /// Frames that arrived and were handed out.
     pub received: u64,
-    /// The last word of the peer was [goodbye](crate::Fabric::farewell).
+    /// The last word of the peer was [goodbye](crate::Fabric::say_goodbye).
     pub is_over: bool,
 }
 

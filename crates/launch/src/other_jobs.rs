@@ -5,7 +5,7 @@
 //!                     and a door for other hosts ── address and key are in the name of the port
 //!   MPI_Comm_connect  finds either by the name of the port ──► on one host both ends ask the kernel who is there, between
 //!                     hosts both prove the key ──► a line of two roots
-//!                     ── over which they agree ([`weft_mpi::comm`]) ──► a bridge ([`weft_fabric_tcp::abroad`])
+//!                     ── over which they agree ([`weft_mpi::comm`]) ──► a bridge ([`weft_fabric_tcp::bridged`])
 //! ```
 //!
 //! The socket is in no file system and disappears with its process: nothing stale is left to be found. It belongs to the
@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 
 use rustix::io::Errno;
 use weft_fabric::{Fabric, Peer};
-use weft_fabric_tcp::abroad::Gate;
+use weft_fabric_tcp::bridged::Gate;
 use weft_fabric_tcp::{Card, Config, Listen, Opening};
 use weft_mpi::comm::{BridgeMembers, JobConnector, Line, ListeningEnd, Terms};
 use weft_mpi::{Error, ErrorClass, Process, Result};

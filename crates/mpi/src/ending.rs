@@ -9,7 +9,7 @@
 //! absent process would never come. If it initialises MPI later, it waits for no other process either.
 //!
 //! ```text
-//!   rank 0   MPI_Init ─────────────────── MPI_Finalize: drained ── meeting … given up ──► left over, farewell
+//!   rank 0   MPI_Init ─────────────────── MPI_Finalize: drained ── meeting … given up ──► left over, say_goodbye
 //!   rank 1   MPI_Session_init ── MPI_Session_finalize ── absent ──────────┘
 //! ```
 //!

@@ -328,8 +328,8 @@ impl Engine {
     }
 
     /// Tells the others that this rank may end from now on.
-    pub(crate) fn farewell(&mut self) {
-        self.fabric.farewell();
+    pub(crate) fn say_goodbye(&mut self) {
+        self.fabric.say_goodbye();
     }
 
     /// Tells a peer of another host that this process is absent.

@@ -295,7 +295,7 @@ impl Process {
     /// sends later, in a session, revokes this.
     pub fn announce_exit(&self) {
         self.drain();
-        self.lock().farewell();
+        self.lock().say_goodbye();
         self.drain();
     }
 

@@ -47,7 +47,7 @@ impl Bell for CrowdedBell {
 impl Fabric for Crowded {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, grant, offer, revoke, signals,
         take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell);
+        is_asleep, wake, is_any_beside, is_flushed, traffic, say_goodbye);
 
     fn bell(&self) -> Arc<dyn Bell> {
         self.bell.clone()

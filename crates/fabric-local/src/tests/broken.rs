@@ -95,7 +95,7 @@ impl Sink for Hands<'_> {
 impl Fabric for Broken {
     forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, offer,
         shares_memory, allocate_shared, is_asleep, wake, is_any_beside, is_flushed, traffic,
-        farewell);
+        say_goodbye);
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
         self.sends += 1;

@@ -212,7 +212,7 @@ impl Fabric for Ofi {
         traffic
     }
 
-    fn farewell(&mut self) {
+    fn say_goodbye(&mut self) {
         for index in 0..self.mail.begun().len() {
             let peer = self.mail.begun()[index];
             if let Some(link) = self.mail.link(peer)
@@ -224,7 +224,7 @@ impl Fabric for Ofi {
         }
         self.mail.advance();
         if let Some(liveness) = &mut self.liveness {
-            liveness.farewell();
+            liveness.say_goodbye();
         }
     }
 

@@ -30,7 +30,7 @@ impl Drop for Ofi {
     /// Hands over what was taken for sending, and says goodbye.
     fn drop(&mut self) {
         let start = Instant::now();
-        self.farewell();
+        self.say_goodbye();
         // What was taken has to leave; nobody checks who has read it, as there may be no reader any more.
         while tries_on(self.mail.remains(), start.elapsed()) {
             if self.look(&mut Deaf, 64) == 0 {

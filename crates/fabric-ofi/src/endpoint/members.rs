@@ -64,7 +64,7 @@ impl Ofi {
         }
         self.mail.succeed(peer, self.later.card(peer));
         self.signals.forget_peer(Peer(peer));
-        sink.succeeded(Peer(peer));
+        sink.replaced(Peer(peer));
         found
     }
 

@@ -34,8 +34,8 @@ impl Sink for Heard {
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         self.0.push(format!("signal {} of {from}", key.0));
     }
-    fn succeeded(&mut self, peer: Peer) {
-        self.0.push(format!("succeeded {peer}"));
+    fn replaced(&mut self, peer: Peer) {
+        self.0.push(format!("replaced {peer}"));
     }
 }
 
@@ -111,9 +111,9 @@ fn nothing_of_one_process_reaches_the_next_in_its_place() {
         // It speaks before the others have heard that it is there.
         assert_eq!(send(&mut third, 1, 5, &[]), Ok(Posted::Done));
         assert!(poll(&mut third).is_empty(), "nothing of before");
-        assert_eq!(poll(&mut two), ["succeeded 2", "5 of 2, 0"]);
+        assert_eq!(poll(&mut two), ["replaced 2", "5 of 2, 0"]);
         assert_eq!(two.signals(Peer(2), SyncKey(7)), 0);
-        assert_eq!(poll(&mut one), ["succeeded 2"]);
+        assert_eq!(poll(&mut one), ["replaced 2"]);
     }
 }
 
@@ -134,7 +134,7 @@ fn a_member_that_joins_later_counts_from_then_on() {
     job.watch.reuse(PLACE);
     let mut third = job.attach(PLACE);
     assert_eq!(send(&mut third, 0, 1, &[]), Ok(Posted::Done));
-    assert_eq!(poll(&mut one), ["succeeded 2", "1 of 2, 0"]);
+    assert_eq!(poll(&mut one), ["replaced 2", "1 of 2, 0"]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_opened_channel_reports_an_end_as_well() {
     job.watch.reuse(PLACE);
     let next = job.attach(PLACE);
     let mut theirs = next.open(1).expect("nobody has opened it since");
-    assert_eq!(poll(&mut apart), ["succeeded 2"]);
+    assert_eq!(poll(&mut apart), ["replaced 2"]);
     assert_eq!(send(&mut apart, PLACE, 6, &[]), Ok(Posted::Done));
     assert_eq!(poll(&mut theirs), ["6 of 0, 0"]);
 }

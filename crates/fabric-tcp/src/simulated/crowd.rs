@@ -293,7 +293,7 @@ fn a_get_from_who_has_left_is_refused_once() {
     crowd.call(1);
     (0..200).for_each(|_| crowd.pass(1, true));
     assert_eq!(crowd.heard.len(), 1);
-    crowd.ranks[0].farewell();
+    crowd.ranks[0].say_goodbye();
     (0..200).for_each(|_| crowd.pass(1, true));
     crowd.ranks.remove(0).die();
     (0..200).for_each(|_| crowd.pass(1, false));
@@ -317,7 +317,7 @@ fn what_is_waited_for_is_acknowledged_at_once() {
         let since = crowd.now();
         crowd.call(1);
         if goodbye {
-            crowd.ranks.iter_mut().for_each(Fabric::farewell);
+            crowd.ranks.iter_mut().for_each(Fabric::say_goodbye);
         }
         // Both are asked, whatever the first one returns.
         while crowd

@@ -78,7 +78,7 @@ struct Told {
     incarnations: HashMap<Peer, u32>,
     /// The last message of each process.
     last: HashMap<(Peer, u32), u32>,
-    succeeded: usize,
+    replaced: usize,
     /// Processes that are lost.
     lost: HashSet<(u32, u32)>,
 }
@@ -102,8 +102,8 @@ impl Sink for Told {
         let known = self.incarnations.get(&from).copied().unwrap_or(0);
         assert_eq!(key.0, u64::from(known), "a signal of another process");
     }
-    fn succeeded(&mut self, peer: Peer) {
-        self.succeeded += 1;
+    fn replaced(&mut self, peer: Peer) {
+        self.replaced += 1;
         // Set by the test from what the launcher knows: see `look`.
         self.incarnations.insert(peer, u32::MAX);
     }
@@ -195,7 +195,7 @@ impl Play {
                 me: (number, incarnation),
                 incarnations: incarnations.collect(),
                 last: HashMap::new(),
-                succeeded: 0,
+                replaced: 0,
                 lost: HashSet::new(),
             },
         });
@@ -226,7 +226,7 @@ impl Play {
         let mut member = self.members.remove(index);
         let in_order = self.random.random_range(0..2) == 0;
         if in_order {
-            member.tcp.farewell();
+            member.tcp.say_goodbye();
             for _ in 0..20 {
                 self.pass();
                 member.tcp.poll(&mut member.told, 64);
@@ -306,8 +306,8 @@ impl Play {
         let known = self.launcher.0.lock().expect("one thread");
         for lost in &known.lost {
             let (number, incarnation) = *lost;
-            let succeeded = known.members.get(&number).map(|(now, _)| *now) != Some(incarnation);
-            for member in self.members.iter().filter(|_| !succeeded) {
+            let replaced = known.members.get(&number).map(|(now, _)| *now) != Some(incarnation);
+            for member in self.members.iter().filter(|_| !replaced) {
                 let is_told = member.told.lost.contains(lost);
                 assert!(is_told, "{:?} is not told of {lost:?}", member.told.me);
             }
@@ -344,8 +344,8 @@ impl Sink for Announced<'_> {
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         self.told.signalled(from, key);
     }
-    fn succeeded(&mut self, peer: Peer) {
-        self.told.succeeded(peer);
+    fn replaced(&mut self, peer: Peer) {
+        self.told.replaced(peer);
         let now = self.launcher.incarnation(peer.0);
         self.told.incarnations.insert(peer, now);
     }
@@ -353,21 +353,21 @@ impl Sink for Announced<'_> {
 
 #[test]
 fn what_is_meant_for_one_process_reaches_no_other() {
-    let (mut succeeded, mut messages) = (0, 0);
+    let (mut replaced, mut messages) = (0, 0);
     for seed in 0..60 {
         let mut play = Play::new(seed);
         for _ in 0..3000 {
             play.step();
         }
         play.settle();
-        succeeded += play.members[0].told.succeeded;
+        replaced += play.members[0].told.replaced;
         messages += play.sent.values().sum::<u32>();
         for member in play.members {
             member.tcp.die();
         }
     }
     assert!(
-        succeeded > 300 && messages > 10_000,
-        "{succeeded}, {messages}"
+        replaced > 300 && messages > 10_000,
+        "{replaced}, {messages}"
     );
 }

@@ -321,7 +321,7 @@ impl Job {
     /// A rank says goodbye, and stays.
     pub fn bid_farewell(&mut self, rank: usize) {
         if let Some(endpoint) = self.members.acting(rank) {
-            endpoint.farewell();
+            endpoint.say_goodbye();
             self.note(|| format!("rank {rank} says goodbye"));
         }
     }
@@ -332,7 +332,7 @@ impl Job {
         let endpoint = self.members.acting(rank)?;
         let reached = |peer: &usize| endpoint.inspect(*peer).is_some_and(|it| it.generation > 0);
         let spoken = (0..endpoint.peers() as usize).filter(reached).collect();
-        endpoint.farewell();
+        endpoint.say_goodbye();
         self.note(|| format!("rank {rank} says goodbye and leaves"));
         self.leaving = Some(rank);
         Some(spoken)

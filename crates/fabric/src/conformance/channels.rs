@@ -35,7 +35,7 @@ impl Fabric for InChannel {
     forward_fabric!(self => self.inner; me, peers, incarnation, limits, bell, now, route, try_send, try_send_part, inject, take_next, poll,
         grant, offer, revoke, get, put, signal, signals, take_signals, forget,
         shares_memory, allocate_shared, release_shared, attach_shared, is_asleep, wake, is_any_beside, is_flushed, traffic,
-        farewell);
+        say_goodbye);
 }
 
 /// The second channel of each member; `None` if the fabric has one.

@@ -58,8 +58,8 @@ impl Sink for Core {
         self.guest.lost(peer, reason);
     }
 
-    fn succeeded(&mut self, peer: Peer) {
-        self.deferred.push(Deferred::Succeeded(peer));
+    fn replaced(&mut self, peer: Peer) {
+        self.deferred.push(Deferred::Replaced(peer));
     }
 
     fn signalled(&mut self, from: Peer, key: SyncKey) {

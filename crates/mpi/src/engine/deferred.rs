@@ -60,7 +60,7 @@ pub(super) enum Deferred {
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
     /// Another process has the number of a peer.
-    Succeeded(Peer),
+    Replaced(Peer),
 }
 
 /// What is left to do, in order.
@@ -175,7 +175,7 @@ impl Engine {
                     Deferred::Flow { from, envelope } => self.control_flow(from, &envelope),
                     Deferred::Recovery { from, message } => self.recover(from, message),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
-                    Deferred::Succeeded(peer) => self.succeed(peer),
+                    Deferred::Replaced(peer) => self.replace(peer),
                 }
             }
             self.core.deferred.recycle(all);

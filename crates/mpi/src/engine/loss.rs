@@ -149,7 +149,7 @@ impl Engine {
 
     /// Another process has the number of a peer: the new one is not lost.
     #[cold]
-    pub(super) fn succeed(&mut self, peer: Peer) {
+    pub(super) fn replace(&mut self, peer: Peer) {
         self.core.lost.forget(peer);
         self.outbox.drop_peer(peer);
         self.withheld.forget_peer(peer);

@@ -282,7 +282,7 @@ mod tests {
 
         forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, try_send, inject, take_next, poll, grant, offer, revoke, get,
             put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared, is_asleep,
-            wake, is_any_beside, is_flushed, farewell, traffic);
+            wake, is_any_beside, is_flushed, say_goodbye, traffic);
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
         assert!(!engine.core.lost.has(Peer(2)), "one after it is lost");
         for (now, lost) in [(5, false), (6, true), (7, false)] {
             incarnation.store(now, Ordering::Relaxed);
-            engine.succeed(Peer(2));
+            engine.replace(Peer(2));
             assert_eq!(engine.core.lost.has(Peer(2)), lost, "{now}");
         }
         engine.recover(Peer(1), tell(7));

@@ -35,7 +35,7 @@ impl Bell for InquiredBell {
 impl Fabric for Inquired {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, try_send, inject, take_next, poll, grant,
         offer, revoke, get, put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared,
-        attach_shared, is_asleep, wake, is_any_beside, is_flushed, traffic, farewell, channels);
+        attach_shared, is_asleep, wake, is_any_beside, is_flushed, traffic, say_goodbye, channels);
 
     fn bell(&self) -> Arc<dyn Bell> {
         Arc::new(InquiredBell {

@@ -315,7 +315,7 @@ impl Fabric for Scripted {
         Traffic::none()
     }
 
-    fn farewell(&mut self) {}
+    fn say_goodbye(&mut self) {}
 }
 
 impl Bell for NoBell {

@@ -152,7 +152,7 @@ impl Sink for Counting<'_> {
 
 impl Fabric for Counted {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, grant, offer, revoke, signals, take_signals, forget,
-        shares_memory, allocate_shared, release_shared, attach_shared, is_asleep, wake, is_any_beside, is_flushed, farewell);
+        shares_memory, allocate_shared, release_shared, attach_shared, is_asleep, wake, is_any_beside, is_flushed, say_goodbye);
 
     fn bell(&self) -> Arc<dyn Bell> {
         Arc::clone(&self.bell)

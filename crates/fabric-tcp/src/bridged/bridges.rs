@@ -103,7 +103,7 @@ impl Bridges {
             }
             self.places[place] = Some((index, number));
         }
-        places.peers().for_each(|peer| sink.succeeded(peer));
+        places.peers().for_each(|peer| sink.replaced(peer));
         bridge.greet();
         if self.all.len() <= index {
             self.all.resize_with(index + 1, || None);

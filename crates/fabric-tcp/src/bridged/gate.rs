@@ -7,7 +7,7 @@ use weft_atomic::{AtomicBool, Ordering};
 use weft_fabric::{Bell, Fabric, FabricError, Peer, Result};
 use weft_secure::Key;
 
-use super::Abroad;
+use super::Bridged;
 use super::bridge::Bridge;
 use super::marks::MOST_BRIDGES;
 use super::places::Places;
@@ -123,7 +123,7 @@ impl Gate {
         let opening = Opening::new(config)?;
         let card = opening.card().clone();
         let own = std::mem::replace(fabric, Box::new(opening.join(vec![card])?));
-        *fabric = Box::new(Abroad::new(own, self.clone()));
+        *fabric = Box::new(Bridged::new(own, self.clone()));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Abroad: the fabric of a job extended by processes of other jobs. Each connection of two jobs has a
+//! Bridged: the fabric of a job extended by processes of other jobs. Each connection of two jobs has a
 //! [`Tcp`](crate::Tcp) endpoint of its own.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!
 //! The members of a *bridge* are the processes of both groups that were connected, under numbers that both sides know. The
 //! [`Gate`] gives the processes of the other side numbers of this process, above all numbers that its own job can have; the
-//! numbers are reused after the bridge has ended ([`Sink::succeeded`]). Messages to them bypass the fabric of the job, which is
+//! numbers are reused after the bridge has ended ([`Sink::replaced`]). Messages to them bypass the fabric of the job, which is
 //! as fast as before except for one comparison.
 //!
 //! # Looking and sleeping
@@ -48,13 +48,13 @@ pub use self::gate::{Gate, Opened};
 pub use self::marks::MOST_BRIDGES;
 
 /// The fabric of a job with bridges to others. See the [module page](self).
-struct Abroad {
+struct Bridged {
     own: Box<dyn Fabric>,
     bell: Arc<dyn Bell>,
     bridges: Bridges,
 }
 
-impl Abroad {
+impl Bridged {
     fn new(own: Box<dyn Fabric>, gate: Gate) -> Self {
         Self {
             bell: own.bell(),
@@ -64,8 +64,8 @@ impl Abroad {
     }
 }
 
-impl Fabric for Abroad {
-    weft_fabric::forward_fabric!(self => self.own; me, now, writers, announce, allocate_shared, release_shared, farewell, abandon_unreached,
+impl Fabric for Bridged {
+    weft_fabric::forward_fabric!(self => self.own; me, now, writers, announce, allocate_shared, release_shared, say_goodbye, abandon_unreached,
         announce_absence, channels, open_channel);
 
     fn peers(&self) -> u32 {

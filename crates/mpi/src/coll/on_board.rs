@@ -57,7 +57,7 @@ pub(crate) enum Rest {
     Messages {
         schedule: Schedule,
         /// Memory of its own that they refer to.
-        kept: Vec<u8>,
+        kept: Vec<Box<[u8]>>,
         /// The error with which the collective ends behind them.
         failure: Option<Error>,
     },

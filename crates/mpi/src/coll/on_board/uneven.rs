@@ -27,7 +27,7 @@ const ENTRY: usize = size_of::<u32>();
 
 /// So many bytes, unless they are too many to be shown.
 pub(super) fn shown(bytes: usize, size: usize) -> Option<usize> {
-    (bytes <= Board::capacity_ahead_for(size).min(MOST_OWN - 1)).then_some(bytes)
+    (bytes <= Board::capacity_for(size).min(MOST_OWN - 1)).then_some(bytes)
 }
 
 /// The bytes of a table and of all blocks but the own one, unless they are too many.
@@ -103,7 +103,7 @@ pub(super) fn scatter(
     let is_shown = show(epochs, members, send)?;
     epochs.arrive(Audience::Mine);
     if !is_shown {
-        rest.send_to_all(members, Some(send), send)?;
+        rest.send_to_all(members, Some(send));
     }
     if let Some(receive) = receive {
         copy(&send.block(root), receive)?;
@@ -123,8 +123,8 @@ pub(super) fn alltoall(
     let out = send.unwrap_or(receive);
     let is_shown = show(epochs, members, out)?;
     epochs.arrive(Audience::All);
-    if !is_shown {
-        rest.send_to_all(members, send, receive)?;
+    if !is_shown && send.is_none() {
+        rest.keep(members, receive)?;
     }
     await_all(epochs, members.size)?;
     for rank in members.others() {
@@ -133,6 +133,10 @@ pub(super) fn alltoall(
             None => rest.receive(rank, &into),
             Some(bytes) => rest.note(take_own(epochs, rank, bytes, members, &into)),
         }
+    }
+    // Behind the receives: what comes before its receive is copied once more.
+    if !is_shown {
+        rest.send_to_all(members, send);
     }
     if let Some(send) = send {
         copy(&send.block(members.rank), &receive.block(members.rank))?;
@@ -210,8 +214,8 @@ struct Left {
     name: &'static str,
     /// Messages, if there are any: seldom.
     plan: Option<Plan>,
-    /// Memory of its own that the plan refers to.
-    kept: Vec<u8>,
+    /// Memory of its own that the plan refers to: a block for each of the others.
+    kept: Vec<Box<[u8]>>,
     /// The first block that is not what this rank expects. Others get theirs all the same.
     failure: Option<Error>,
 }
@@ -243,32 +247,25 @@ impl Left {
         plan.receive(from, into);
     }
 
-    /// Sends to all others. In place (`send` is `None`) the blocks are copied now, for those of others are about to be written
-    /// over them.
-    fn send_to_all(
-        &mut self,
-        members: &Members,
-        send: Option<&Blocks>,
-        receive: &Blocks,
-    ) -> Result<()> {
-        if let Some(send) = send {
-            members
-                .others()
-                .for_each(|rank| self.send(rank, &send.block(rank)));
-            return Ok(());
-        }
-        let mut places = Vec::new();
+    /// Copies the blocks for others of an exchange in place: those of others are about to be written over them.
+    fn keep(&mut self, members: &Members, blocks: &Blocks) -> Result<()> {
         for rank in members.others() {
-            let packed = receive.block(rank).packed()?;
-            places.push((rank, self.kept.len(), packed.len()));
-            self.kept.extend_from_slice(&packed);
-        }
-        let whole = buffer::region_of(&mut self.kept);
-        for (rank, start, length) in places {
-            let part = whole.part(start, length).unwrap_or(whole);
-            self.send(rank, &Buffer::untyped(part));
+            self.kept.push(blocks.block(rank).packed()?);
         }
         Ok(())
+    }
+
+    /// Sends a block to each of the others: those that were kept, if none are given.
+    fn send_to_all(&mut self, members: &Members, send: Option<&Blocks>) {
+        let kept = self.kept.iter_mut();
+        let kept: Vec<_> = kept.map(|bytes| buffer::region_of(bytes)).collect();
+        for (place, rank) in members.others().enumerate() {
+            match (send, kept.get(place)) {
+                (Some(send), _) => self.send(rank, &send.block(rank)),
+                (None, Some(bytes)) => self.send(rank, &Buffer::untyped(*bytes)),
+                (None, None) => {}
+            }
+        }
     }
 
     /// What became of a block.

@@ -69,6 +69,8 @@ pub struct Comm {
     begun: [AtomicU32; 3],
     /// Whether small blocking collectives are done in shared memory: see [`board`].
     board: AtomicU32,
+    /// So many collectives are done by messages because the last one of their kind had too much for the board.
+    past_board: AtomicU32,
     /// Looked up when the first collective by messages asks.
     placement: OnceLock<Placement>,
     extras: Extras,
@@ -168,6 +170,7 @@ impl Comm {
             rank,
             begun: Default::default(),
             board: AtomicU32::new(if has_board { 0 } else { board::NEVER }),
+            past_board: AtomicU32::new(0),
             placement: OnceLock::new(),
             extras: Extras::default(),
             agreements: AtomicU32::new(0),

@@ -210,6 +210,16 @@ pub(crate) fn demand(
     choice::on_board(&demand, size, crowded).map(|way| (demand, way))
 }
 
+/// Whether all ranks see, where data are too long for the board, that they are: those of one rank for all others, or of each
+/// for all.
+#[inline]
+pub(crate) fn shows_to_all_whether_it_fits(collective: &Collective<'_>) -> bool {
+    matches!(
+        collective,
+        Collective::Scatterv { .. } | Collective::Alltoallv { .. }
+    )
+}
+
 /// What a collective is; `None` for what is known by its steps alone, and without arguments that it must have.
 #[inline]
 pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> Option<Demand> {

@@ -24,6 +24,10 @@ use crate::schedule::{CollectiveContext, Schedule};
 /// Collectives by messages before a communicator gets a board: many are made for one or two.
 const TRIAL: u32 = 3;
 
+/// Where one rank had too much for the board, and all have seen that, so many collectives of that kind do not try it again: a
+/// round of the board more is a tenth to a fifth of the time of some hundred kilobytes where there are more ranks than cores.
+const PAST_BOARD: u32 = 15;
+
 /// In place of a board: there is none, and will be none.
 pub(super) const NEVER: u32 = u32::MAX;
 
@@ -33,6 +37,9 @@ impl Comm {
     pub(super) fn run_on_board(&self, collective: &Collective<'_>) -> Option<Result<()>> {
         let state = self.board.load(Ordering::Relaxed);
         if state == NEVER {
+            return None;
+        }
+        if on_board::shows_to_all_whether_it_fits(collective) && self.goes_past_board() {
             return None;
         }
         let (rank, size) = (self.rank as usize, self.size() as usize);
@@ -61,10 +68,22 @@ impl Comm {
             Ok(None) => Some(Ok(())),
             Ok(Some(rest)) => {
                 drop(engine);
+                if on_board::shows_to_all_whether_it_fits(collective) {
+                    self.past_board.store(PAST_BOARD, Ordering::Relaxed);
+                }
                 Some(self.end_off_board(*rest, collective, &call))
             }
             Err(error) => Some(Err(error)),
         }
+    }
+
+    /// Whether the next collective of which all ranks see whether it fits the board does not try it. All members count alike.
+    fn goes_past_board(&self) -> bool {
+        let left = self.past_board.load(Ordering::Relaxed);
+        // One thread at a time begins blocking collectives of a communicator.
+        self.past_board
+            .store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
     }
 
     /// Does what is left of a collective behind its board.

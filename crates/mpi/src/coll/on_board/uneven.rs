@@ -25,9 +25,9 @@ use weft_fabric::board::Board;
 /// Bytes of an entry of a table.
 const ENTRY: usize = size_of::<u32>();
 
-/// So many bytes, unless they are too many to be shown.
+/// The bytes of a block for the root, unless they are too many: a member shows no more than leaves it free to be ahead of others.
 pub(super) fn shown(bytes: usize, size: usize) -> Option<usize> {
-    (bytes <= Board::capacity_for(size).min(MOST_OWN - 1)).then_some(bytes)
+    (bytes <= Board::capacity_ahead_for(size).min(MOST_OWN - 1)).then_some(bytes)
 }
 
 /// The bytes of a table and of all blocks but the own one, unless they are too many.
@@ -36,7 +36,7 @@ pub(super) fn shown_to_all(out: &Blocks, rank: usize, size: usize) -> Option<usi
     let bytes = others.fold(table(size), |sum, other| {
         sum.saturating_add(out.bytes(other))
     });
-    shown(bytes, size)
+    (bytes <= Board::capacity_for(size).min(MOST_OWN - 1)).then_some(bytes)
 }
 
 /// Bytes of a table for so many ranks.

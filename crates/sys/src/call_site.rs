@@ -466,11 +466,7 @@ fn each_object(mut each: impl FnMut(&Object) -> ControlFlow<()>) {
                 .to_string_lossy()
                 .into_owned(),
         };
-        let object = Object {
-            name,
-            base,
-            code,
-        };
+        let object = Object { name, base, code };
         libc::c_int::from(each(&object).is_break())
     }
     let mut each: Each<'_> = &mut each;

@@ -6937,7 +6937,7 @@ pub static CALLS: [Call; 586] = [
 ];
 
 /// The calls that try a short way first, and where they go on: in a stack that function stands in the place of the entry point.
-pub static CONTINUED: [(&str, Code); 26] = [
+pub static CONTINUED: [(&str, Code); 31] = [
     (
         "MPI_Barrier",
         Code(super::coll::whole_MPI_Barrier as *const ()),
@@ -6956,6 +6956,15 @@ pub static CONTINUED: [(&str, Code); 26] = [
         "MPI_Isend_c",
         Code(super::p2p::whole_MPI_Isend_c as *const ()),
     ),
+    (
+        "MPI_Mprobe",
+        Code(super::p2p::whole_MPI_Mprobe as *const ()),
+    ),
+    ("MPI_Mrecv", Code(super::p2p::whole_MPI_Mrecv as *const ())),
+    (
+        "MPI_Mrecv_c",
+        Code(super::p2p::whole_MPI_Mrecv_c as *const ()),
+    ),
     ("MPI_Recv", Code(super::p2p::whole_MPI_Recv as *const ())),
     (
         "MPI_Recv_c",
@@ -6971,12 +6980,20 @@ pub static CONTINUED: [(&str, Code); 26] = [
         Code(super::request::whole_MPI_Test as *const ()),
     ),
     (
+        "MPI_Testany",
+        Code(super::request::whole_MPI_Testany as *const ()),
+    ),
+    (
         "MPI_Wait",
         Code(super::request::whole_MPI_Wait as *const ()),
     ),
     (
         "MPI_Waitall",
         Code(super::request::whole_MPI_Waitall as *const ()),
+    ),
+    (
+        "MPI_Waitany",
+        Code(super::request::whole_MPI_Waitany as *const ()),
     ),
     (
         "MPI_Accumulate",

@@ -20,8 +20,8 @@
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, NativeEndian, Pointer, RegisterRule, UnwindContext,
-    UnwindSection, X86_64,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, NativeEndian, Pointer, RegisterRule,
+    UnwindContext, UnwindSection, X86_64,
 };
 use weft_atomic::{AtomicU64, Ordering};
 
@@ -289,14 +289,24 @@ mod tests {
 
     #[test]
     fn a_step_survives_its_word() {
-        for (up, saved) in [(8, None), (8 << 10, Some(-16)), (((1 << 15) - 1) * 8, Some(-8))] {
+        for (up, saved) in [
+            (8, None),
+            (8 << 10, Some(-16)),
+            (((1 << 15) - 1) * 8, Some(-8)),
+        ] {
             for from_frame in [false, true] {
                 let step = Step::new(from_frame, up, saved).expect("it fits");
                 assert_eq!(Step::unpack(step.pack()), step);
                 assert_ne!(step.pack(), NONE);
             }
         }
-        for (up, saved) in [(0, None), (12, None), (8 << 15, None), (8, Some(8)), (-8, None)] {
+        for (up, saved) in [
+            (0, None),
+            (12, None),
+            (8 << 15, None),
+            (8, Some(8)),
+            (-8, None),
+        ] {
             assert_eq!(Step::new(false, up, saved), None, "{up} {saved:?}");
         }
     }

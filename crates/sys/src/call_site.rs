@@ -1,6 +1,6 @@
 //! Call site: the place in a program from which this library was called.
 //!
-//! Taking one unwinds the stack, from which only the frames of this library are left, most of them by known [`steps`]: some ten
+//! Taking one unwinds the stack, from which only the frames of this library are left, most of them by known [`steps`]: some forty
 //! instructions for each. Where these do not lead to the place, or on another processor, it takes a microsecond or more. Naming it
 //! reads debug information and costs milliseconds at first.
 //!

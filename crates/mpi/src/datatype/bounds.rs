@@ -45,7 +45,7 @@ impl Bounds {
             (None, Some((lower, upper))) => {
                 debug_assert!(self.alignment.is_power_of_two());
                 let rest = self.alignment as i128 - 1;
-                lower + (upper - lower + rest & !rest)
+                lower + ((upper - lower + rest) & !rest)
             }
             (None, None) => 0,
         }

@@ -7,10 +7,10 @@
 //!   └──── step ────────┘
 //! ```
 //!
-//! The tables for unwinding have a rule for each instruction. To search for it and to interpret it costs about 150 ns, for each
-//! frame of each unwinding. But the rule of one place is always the same: a register and a constant, and perhaps a place where
+//! The tables for unwinding have a rule for each instruction. To search for it and to interpret it costs some two thousand
+//! instructions, for each frame of each unwinding. But the rule of one place is always the same: a register and a constant, and perhaps a place where
 //! the function has saved the other register that such a rule may name. So it is kept in one word, by the return address, and
-//! a frame costs some ten instructions.
+//! a frame costs some forty instructions.
 //!
 //! Whatever has another rule, or is not in that object, is left to the general unwinder.
 //!

@@ -9,7 +9,8 @@
 //!
 //! Everything that the checks of a call test is tested here, too, but in few instructions and without diagnosis:
 //! any case that is not simply right is left to the checks. So calls that pass here would pass the checks; calls
-//! that do not need not be wrong (a datatype of the program, `MPI_PROC_NULL`, a long message).
+//! that do not need not be wrong (a datatype of the program, `MPI_PROC_NULL`, a long message). Only a list of which
+//! one request ends is read up to that one: what is wrong behind it is found by the call that comes to it.
 //!
 //! # Safety
 //! As for [`check`](mod@crate::check): addresses come from the caller, who keeps the promises of the C
@@ -21,7 +22,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use weft_mpi::datatype::SignatureCode;
-use weft_mpi::p2p::Received;
+use weft_mpi::p2p::{Listed, Received};
 use weft_mpi::{Comm, Process, RequestId, Source, TagPattern};
 use weft_sys::span::{Region, SHORT};
 
@@ -29,6 +30,7 @@ use crate::check::{PAGE, TAG_MAX};
 use crate::generated::constants as k;
 use crate::handle;
 use crate::handle::request::{ends_once, pack};
+use crate::state::MessageObject;
 use crate::{c, state};
 
 pub use one_sided::*;
@@ -315,6 +317,81 @@ pub unsafe fn iprobe(
     true
 }
 
+/// `MPI_Mprobe`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    message: *mut c::Message,
+    status: *mut c::Status,
+) -> bool {
+    let Some(comm) = communicator(comm).filter(|_| !message.is_null()) else {
+        return false;
+    };
+    let Some((source, tag)) = envelope(source, tag) else {
+        return false;
+    };
+    // Its place first: without one the message would be lost.
+    let object = MessageObject::awaiting("MPI_Mprobe", comm.context());
+    let Some(handle) = handle::insert(object) else {
+        return false;
+    };
+    let place = handle::find::<MessageObject>(handle);
+    let (Some((found, received)), Some(place)) = (comm.mprobe_at_once(source, tag), place) else {
+        handle::remove::<MessageObject>(handle);
+        return false;
+    };
+    place.fill(found);
+    // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.
+    unsafe {
+        message.write_unaligned(c::Message(handle));
+        set_status(status, received);
+    }
+    true
+}
+
+/// `MPI_Mrecv`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn mrecv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    message: *mut c::Message,
+    status: *mut c::Status,
+) -> bool {
+    if message.is_null() {
+        return false;
+    }
+    // SAFETY: as the caller promises.
+    let Some(bytes) = (unsafe { bytes(buf, count, datatype) }) else {
+        return false;
+    };
+    let Some(runtime) = state::runtime_at_once() else {
+        return false;
+    };
+    // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.
+    let given = unsafe { message.read_unaligned() };
+    let received = handle::find::<MessageObject>(given.0)
+        .and_then(|object| object.take_if(|message| runtime.process.mrecv_at_once(message, bytes)));
+    let Some(received) = received else {
+        return false;
+    };
+    handle::remove::<MessageObject>(given.0);
+    // SAFETY: as above.
+    unsafe {
+        message.write_unaligned(k::MPI_MESSAGE_NULL);
+        set_status(status, received);
+    }
+    true
+}
+
 /// The handle of an operation that had ended before its call returned.
 const DONE: c::Request = pack(RequestId::DONE);
 
@@ -430,6 +507,142 @@ pub unsafe fn waitall(count: i64, requests: *mut c::Request, statuses: *mut c::S
                 statuses.add(place)
             };
             set_ended(requests.add(place), status, None);
+        }
+    }
+    true
+}
+
+/// The list of requests of a call that ends one of them, from the first that is not null.
+#[derive(Clone, Copy)]
+struct List {
+    requests: *mut c::Request,
+    places: (usize, usize),
+    /// That of the first, for its engine.
+    first: RequestId,
+}
+
+impl List {
+    /// `None` if there is nothing to be read, or nothing to be ended at once.
+    ///
+    /// # Safety
+    /// As the head of the module says.
+    #[inline(always)]
+    unsafe fn new(count: i64, requests: *mut c::Request) -> Option<Self> {
+        let count = usize::try_from(count).ok()?;
+        if requests.is_null() {
+            return None;
+        }
+        for place in 0..count {
+            // SAFETY: as the caller promises; they may be aligned as the caller likes.
+            let handle = unsafe { requests.add(place).read_unaligned() };
+            if handle != k::MPI_REQUEST_NULL {
+                return Some(Self {
+                    requests,
+                    places: (place, count),
+                    // That of one that is done has its shape.
+                    first: ends_once(handle)?,
+                });
+            }
+        }
+        None
+    }
+
+    /// What is there, in order.
+    ///
+    /// # Safety
+    /// As the head of the module says.
+    #[inline(always)]
+    unsafe fn listed(self) -> impl Iterator<Item = Listed> {
+        let (from, to) = self.places;
+        (from..to).map(move |place| {
+            // SAFETY: as the caller promises; they may be aligned as the caller likes.
+            match unsafe { self.requests.add(place).read_unaligned() } {
+                k::MPI_REQUEST_NULL => Listed::Nothing,
+                DONE => Listed::Done,
+                handle => ends_once(handle).map_or(Listed::Other, Listed::Request),
+            }
+        })
+    }
+
+    /// One has ended: stores the results.
+    ///
+    /// # Safety
+    /// As the head of the module says; the address of the index is not null, the place is one of those that were listed.
+    #[inline(always)]
+    unsafe fn set_ended(
+        self,
+        (place, received): (usize, Option<Received>),
+        index: *mut c_int,
+        status: *mut c::Status,
+    ) {
+        let place = self.places.0 + place;
+        // SAFETY: as the caller promises.
+        unsafe {
+            index.write_unaligned(place as c_int);
+            set_ended(self.requests.add(place), status, received);
+        }
+    }
+}
+
+/// `MPI_Waitany`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn waitany(
+    count: i64,
+    requests: *mut c::Request,
+    index: *mut c_int,
+    status: *mut c::Status,
+) -> bool {
+    let Some(runtime) = state::runtime_at_once().filter(|_| !index.is_null()) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    unsafe {
+        let Some(list) = List::new(count, requests) else {
+            return false;
+        };
+        let process = &runtime.process;
+        let end = process.wait_any_at_once(list.first, || list.listed());
+        if let Some(end) = end {
+            list.set_ended(end, index, status);
+        }
+        end.is_some()
+    }
+}
+
+/// `MPI_Testany`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn testany(
+    count: i64,
+    requests: *mut c::Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut c::Status,
+) -> bool {
+    let Some(runtime) = state::runtime_at_once() else {
+        return false;
+    };
+    if index.is_null() || flag.is_null() {
+        return false;
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        let Some(list) = List::new(count, requests) else {
+            return false;
+        };
+        let process = &runtime.process;
+        let Some(end) = process.test_any_at_once(list.first, || list.listed()) else {
+            return false;
+        };
+        flag.write_unaligned(c_int::from(end.is_some()));
+        match end {
+            Some(end) => list.set_ended(end, index, status),
+            None => index.write_unaligned(k::MPI_UNDEFINED),
         }
     }
     true

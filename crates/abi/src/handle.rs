@@ -20,7 +20,12 @@
 pub mod creation;
 pub mod request;
 
+use std::collections::HashMap;
+
 use weft_atomic::table::{KIND_SHIFT, Table};
+
+/// A table by handles, or by what is known of objects: its keys are our own, so nobody chooses them to collide.
+pub type HandleMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Kinds of objects. Zero is none, so that no object is below 2^26.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -171,6 +171,17 @@ impl<T> Table<T> {
         )
     }
 
+    /// The names of the live objects.
+    pub fn names(&self) -> Vec<usize> {
+        // What is under the lock does not change.
+        let writers = self.lock();
+        let names = (0..writers.used).filter_map(|index| {
+            let name = self.slot(index as usize)?.name.load(Ordering::Relaxed);
+            (name & INDEX_MASK == index as usize).then_some(name)
+        });
+        names.collect()
+    }
+
     /// Inserts an object; returns its name.
     ///
     /// # Errors
@@ -307,7 +318,9 @@ mod tests {
         let table = Table::new(3);
         let name = table.insert("first").unwrap();
         assert_eq!(table.get(name), Some(&"first"));
+        assert_eq!(table.names(), [name]);
         assert!(table.remove(name));
+        assert!(table.names().is_empty());
         assert_eq!(table.get(name), None);
         assert_eq!(table.get(vacant(next(name))), None, "what the slot says");
         assert!(!table.remove(name), "a second removal has no effect");

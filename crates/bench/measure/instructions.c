@@ -168,6 +168,43 @@ static void wait_all(void)
     MPI_Waitall(CALLS, requests, MPI_STATUSES_IGNORE);
 }
 
+/* A matched probe and the receive of what it has found. */
+static void probe_and_receive(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Message message;
+        MPI_Mprobe(0, TAG, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+        MPI_Mrecv(words[call], bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    }
+}
+
+static void wait_any(void)
+{
+    int index;
+    for (int call = 0; call < CALLS; call++)
+        MPI_Waitany(CALLS, requests, &index, MPI_STATUS_IGNORE);
+}
+
+/* A datatype that is made, committed and freed. */
+static void datatype(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Datatype made;
+        MPI_Type_vector(8, 2, 4, MPI_DOUBLE, &made);
+        MPI_Type_commit(&made);
+        MPI_Type_free(&made);
+    }
+}
+
+static void group(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Group all;
+        MPI_Comm_group(MPI_COMM_WORLD, &all);
+        MPI_Group_free(&all);
+    }
+}
+
 static void test(void)
 {
     int flag;
@@ -367,15 +404,19 @@ static double count(const struct task *task)
                 MPI_Iprobe(0, OTHER, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
             steps = steps_of(receive);
         }
-    } else if (task_is(task, "call", "recv")) {
+    } else if (task_is(task, "call", "recv") || task_is(task, "call", "mprobe")) {
         go(task->rank);
         if (task->rank == 0)
             send();
         else {
             pause_outside();
-            steps = steps_of(receive);
+            steps = steps_of(task_is(task, "call", "recv") ? receive : probe_and_receive);
         }
-    } else if (task_is(task, "call", "posted") || task_is(task, "call", "waitall")) {
+    } else if (task_is(task, "call", "datatype") || task_is(task, "call", "group")) {
+        counter = 0;
+        if (task->rank == 0)
+            steps = steps_of(task_is(task, "call", "datatype") ? datatype : group);
+    } else if (task_is(task, "call", "posted") || task_is(task, "call", "waitall") || task_is(task, "call", "waitany")) {
         if (task->rank == 1)
             irecv();
         go(task->rank);
@@ -383,7 +424,7 @@ static double count(const struct task *task)
             send();
         else {
             pause_outside();
-            steps = steps_of(task_is(task, "call", "posted") ? wait_each : wait_all);
+            steps = steps_of(task_is(task, "call", "posted") ? wait_each : task_is(task, "call", "waitany") ? wait_any : wait_all);
         }
     } else if (task_is(task, "call", "test")) {
         if (task->rank == 1) {

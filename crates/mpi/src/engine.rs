@@ -125,6 +125,7 @@ use waiters::Waiters;
 
 use crate::wait_times::WaitListener;
 
+pub use at_once::Listed;
 pub(crate) use at_once::{Asked, WaitingMessage};
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
 pub(crate) use marking::Marking;

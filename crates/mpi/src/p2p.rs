@@ -12,7 +12,7 @@ mod probe;
 mod receive;
 mod send;
 
-pub use crate::engine::{Ended, Received, RequestList, SendMode};
+pub use crate::engine::{Ended, Listed, Received, RequestList, SendMode};
 pub use probe::Message;
 
 /// Destination of a message.

@@ -6,8 +6,8 @@ use crate::common::{everywhere, on_threads, over, pattern};
 use weft_fabric::Region;
 use weft_mpi::datatype::SignatureCode;
 use weft_mpi::events::{Event, EventKind, Listener};
-use weft_mpi::p2p::Received;
-use weft_mpi::{Comm, RequestId, SendMode, Source, TagPattern, Target};
+use weft_mpi::p2p::{Listed, Received};
+use weft_mpi::{Comm, Message, RequestId, SendMode, Source, TagPattern, Target};
 
 /// The bytes of a slice that the test keeps alive until the operation has ended.
 fn region(bytes: &mut [u8]) -> (Region, SignatureCode) {
@@ -192,6 +192,84 @@ fn what_is_not_usual_has_no_effect() {
     });
 }
 
+/// A matched probe as a program makes it.
+fn probe(world: &Comm, from: Source, tag: TagPattern) -> (Message, (u32, i32, u64)) {
+    if let Some((message, found)) = world.mprobe_at_once(from, tag) {
+        return (message, (found.source, found.tag, found.bytes));
+    }
+    let (message, status) = world.mprobe(from, tag).unwrap();
+    let found = (status.source.unwrap(), status.tag, status.bytes);
+    (message.expect("it has a sender"), found)
+}
+
+#[test]
+fn probed_messages_are_received_at_once_if_only_their_data_are_to_be_copied() {
+    everywhere(2, |process| {
+        let world = process.world();
+        come_first(&world);
+        if world.rank() == 0 {
+            for (number, mode) in [
+                SendMode::Standard,
+                SendMode::Standard,
+                SendMode::Synchronous,
+                SendMode::Standard,
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let mut message = pattern(16, number);
+                let tag = number as i32;
+                world
+                    .send(mode, over(&mut message), Target::Rank(1), tag)
+                    .unwrap();
+            }
+            return;
+        }
+        let (any, all) = (Source::Any, TagPattern::Any);
+        for nobody in [Source::Rank(2), Source::Null] {
+            assert!(world.mprobe_at_once(nobody, all).is_none());
+        }
+        let mut room = [0; 16];
+        // The second one first, and nobody else gets it then.
+        let second = probe(&world, Source::Rank(0), TagPattern::Exact(1));
+        let first = probe(&world, any, all);
+        for (number, (mut message, found)) in [(1, second), (0, first)] {
+            assert_eq!(found, (0, number, 16));
+            let received = match process.mrecv_at_once(&mut message, region(&mut room)) {
+                Some(received) => (received.source, received.tag, received.bytes),
+                // Somebody else may have the engine.
+                None => {
+                    let status = process.mrecv(message, over(&mut room)).unwrap();
+                    (status.source.unwrap(), status.tag, status.bytes)
+                }
+            };
+            assert_eq!(received, found);
+            assert_eq!(room[..], pattern(16, number as usize));
+        }
+        // Whose sender waits for an answer, and what does not fit: for the call that can answer, and that can say so.
+        let (mut message, _) = probe(&world, any, all);
+        assert!(
+            process
+                .mrecv_at_once(&mut message, region(&mut room))
+                .is_none()
+        );
+        process.mrecv(message, over(&mut room)).unwrap();
+        assert_eq!(room[..], pattern(16, 2));
+        let (mut message, _) = probe(&world, any, all);
+        assert!(
+            process
+                .mrecv_at_once(&mut message, region(&mut room[..8]))
+                .is_none()
+        );
+        assert!(
+            process.mrecv(message, over(&mut room[..8])).is_err(),
+            "it is cut"
+        );
+        assert_eq!(process.counters().received(), 4);
+        assert!(world.iprobe(any, all).unwrap().is_none());
+    });
+}
+
 #[test]
 fn tests_find_receives_that_have_ended_and_no_others() {
     everywhere(2, |process| {
@@ -223,6 +301,97 @@ fn tests_find_receives_that_have_ended_and_no_others() {
         assert_eq!(process.test_at_once(request), None, "it is stale");
         assert_eq!(process.wait_for_plain_at_once(request), None);
         assert_eq!(process.wait_at_once(request), None);
+    });
+}
+
+/// A list of requests as a program has it.
+fn listed(list: &[Option<RequestId>]) -> impl Iterator<Item = Listed> {
+    list.iter().map(|request| match *request {
+        None => Listed::Nothing,
+        Some(RequestId::DONE) => Listed::Done,
+        Some(request) => Listed::Request(request),
+    })
+}
+
+#[test]
+fn one_request_of_a_list_ends_at_once_and_the_others_stay() {
+    const MOST: usize = 6;
+    everywhere(2, |process| {
+        let world = process.world();
+        come_first(&world);
+        let mut rooms = [[0; 8]; MOST];
+        let (any, all) = (Source::Any, TagPattern::Any);
+        if world.rank() == 0 {
+            world.recv(over(&mut rooms[0]), any, all).unwrap();
+            for tag in [4, 1, 0, 2, 3] {
+                send(&world, &mut [tag as u8; 8], 1, tag);
+            }
+            return;
+        }
+        let mut list = [None; MOST];
+        assert!(
+            process
+                .wait_any_at_once(RequestId::DONE, || listed(&list))
+                .is_none(),
+            "nothing is under way"
+        );
+        for (place, room) in rooms[..5].iter_mut().enumerate() {
+            let tag = TagPattern::Exact(place as i32);
+            let request = world.irecv(over(room), Source::Rank(0), tag);
+            list[place] = Some(request.expect("there is room"));
+        }
+        let first = list[0].expect("it was begun");
+        if let Some(tested) = process.test_any_at_once(first, || listed(&list)) {
+            assert!(tested.is_none(), "nothing has come");
+        }
+        list[5] = Some(RequestId::DONE);
+        let ended = process.wait_any_at_once(first, || listed(&list));
+        assert_eq!(ended, Some((5, None)), "the others are under way");
+        list[5] = None;
+        send(&world, &mut [1], 0, 0);
+        let mut seen = [false; 5];
+        for turn in 0..5 {
+            let first = list.iter().flatten().next().copied();
+            let first = first.expect("one is under way");
+            let at_once = match turn {
+                0 | 1 => process.test_any_at_once(first, || listed(&list)).flatten(),
+                _ => process.wait_any_at_once(first, || listed(&list)),
+            };
+            let (place, tag) = match at_once {
+                Some((place, received)) => {
+                    let received = received.expect("it is a receive");
+                    assert_eq!((received.source, received.bytes), (0, 8));
+                    (place, received.tag)
+                }
+                None => {
+                    let (place, status) = process.wait_any(&list).unwrap().expect("some are");
+                    (place, status.tag)
+                }
+            };
+            assert_eq!(place as i32, tag);
+            let request = list[place].take().expect("it was there");
+            assert!(!process.is_live(request));
+            assert!(!std::mem::replace(&mut seen[place], true));
+            assert!(list.iter().flatten().all(|other| process.is_live(*other)));
+        }
+        for (tag, room) in rooms[..5].iter().enumerate() {
+            assert_eq!(*room, [tag as u8; 8]);
+        }
+        // What ends otherwise is for the call that can say so.
+        let mut room = [0];
+        let persistent = world.recv_init(over(&mut room), any, all).unwrap();
+        for other in [Listed::Other, Listed::Request(persistent)] {
+            let list = || [Listed::Nothing, other].into_iter();
+            assert!(process.wait_any_at_once(persistent, list).is_none());
+            assert!(process.test_any_at_once(persistent, list).is_none());
+        }
+        process.free_request(persistent).unwrap();
+        assert!(
+            process
+                .test_any_at_once(first, || [Listed::Request(first)].into_iter())
+                .is_none(),
+            "stale"
+        );
     });
 }
 

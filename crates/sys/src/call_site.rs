@@ -1,8 +1,8 @@
 //! Call site: the place in a program from which this library was called.
 //!
-//! Taking one costs about a microsecond, since the stack is unwound; naming it reads debug information and costs
-//! milliseconds at first. It is for paths where speed does not matter: creation of objects, errors, ranks that wait for
-//! ever.
+//! Taking one unwinds the stack, from which only the frames of this library are left, most of them by known [`steps`]: some forty
+//! instructions for each. Where these do not lead to the place, or on another processor, it takes a microsecond or more. Naming it
+//! reads debug information and costs milliseconds at first.
 //!
 //! ```text
 //!   program        main ── exchange ─┐  heat.c:17   ◀── the call site
@@ -15,6 +15,8 @@
 mod fortran;
 mod python;
 mod rust;
+#[cfg(target_arch = "x86_64")]
+mod steps;
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -117,18 +119,11 @@ impl CallSite {
     /// also makes calls of its own.
     #[must_use]
     pub fn is_in_program(&self) -> bool {
-        let address = match self.0 {
-            Place::Return(address) => address,
-            Place::Known(_) => return true,
-            Place::Script(_) => return false,
-        };
-        let mut found = false;
-        each_object(|object| {
-            // The program is the first of all.
-            found = object.addresses.contains(&address);
-            ControlFlow::Break(())
-        });
-        found
+        match self.0 {
+            Place::Return(address) => program_code().contains(&address),
+            Place::Known(_) => true,
+            Place::Script(_) => false,
+        }
     }
 
     /// The place for people: `heat.c:17 (exchange)`; without debug information `exchange in heat+0x1f2a`.
@@ -244,28 +239,70 @@ pub fn entry_and_site() -> (Option<EntryPoint>, Option<CallSite>) {
     (entry, site.map(|site| site.in_script().unwrap_or(site)))
 }
 
+/// What the frames of a stack have shown, the innermost first.
+struct Seen<'a> {
+    own: &'a Range<usize>,
+    /// The outermost place in this library, and the one within that.
+    last: Option<usize>,
+    within: Option<usize>,
+    has_left: bool,
+    site: Option<usize>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(own: &'a Range<usize>) -> Self {
+        Self {
+            own,
+            last: None,
+            within: None,
+            has_left: false,
+            site: None,
+        }
+    }
+
+    /// The next return address. False once it is the call site.
+    #[inline]
+    fn see(&mut self, address: usize) -> bool {
+        let inside = self.own.contains(&address);
+        self.has_left |= !inside;
+        if !self.has_left {
+            self.within = self.last.replace(address);
+        }
+        if !inside && !is_in_translation(address) {
+            self.site = Some(address);
+        }
+        self.site.is_none()
+    }
+}
+
 fn unwind() -> (Option<EntryPoint>, Option<CallSite>) {
     let Some(own) = own_code() else {
         return (None, None);
     };
-    let (mut last, mut within, mut site) = (None, None, None);
-    let mut has_left = false;
-    let mut left = FRAMES;
-    backtrace::trace(|frame| {
-        let address = frame.ip() as usize;
-        left -= 1;
-        let inside = own.contains(&address);
-        has_left |= !inside;
-        if !has_left {
-            within = last.replace(address);
-        }
-        if !inside && !is_in_translation(address) {
-            site = Some(CallSite(Place::Return(address)));
-        }
-        site.is_none() && left > 0
-    });
+    let mut seen = Seen::of(&own.addresses);
+    if !walk(own, &mut seen) {
+        seen = Seen::of(&own.addresses);
+        let mut left = FRAMES;
+        backtrace::trace(|frame| {
+            left -= 1;
+            seen.see(frame.ip() as usize) && left > 0
+        });
+    }
+    let Seen { last, within, .. } = seen;
     let entry = last.map(|entered| EntryPoint { entered, within });
-    (entry, site)
+    (entry, seen.site.map(CallSite::at))
+}
+
+/// Goes to the call site by known steps. False if they do not lead there.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn walk(own: &Code, seen: &mut Seen<'_>) -> bool {
+    steps::trace(own, |address| seen.see(address))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn walk(_own: &Code, _seen: &mut Seen<'_>) -> bool {
+    false
 }
 
 impl fmt::Display for CallSite {
@@ -279,28 +316,45 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The addresses of the shared library that contains this code; `None` if that is the program.
-fn own_code() -> Option<&'static Range<usize>> {
-    static OWN: OnceLock<Option<Range<usize>>> = OnceLock::new();
-    let here = own_code as fn() -> Option<&'static Range<usize>> as usize;
-    OWN.get_or_init(|| {
-        let mut own = None;
-        let mut first = true;
+/// The shared library that contains this code; `None` if that is the program.
+fn own_code() -> Option<&'static Code> {
+    static OWN: OnceLock<Option<Code>> = OnceLock::new();
+    let here = own_code as fn() -> Option<&'static Code> as usize;
+    let own = OWN.get_or_init(|| {
+        let (code, is_program) = object_with(here)?;
+        (!is_program).then_some(code)
+    });
+    own.as_ref()
+}
+
+/// The object that contains an address, and whether that is the program.
+fn object_with(address: usize) -> Option<(Code, bool)> {
+    let mut found = None;
+    // The program is the first of all.
+    let mut is_program = true;
+    each_object(|object| {
+        if object.code.addresses.contains(&address) {
+            found = Some((object.code.clone(), is_program));
+            return ControlFlow::Break(());
+        }
+        is_program = false;
+        ControlFlow::Continue(())
+    });
+    found
+}
+
+/// The addresses of the program.
+fn program_code() -> &'static Range<usize> {
+    static PROGRAM: OnceLock<Range<usize>> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let mut found = 0..0;
         each_object(|object| {
-            // The program is the first of all.
-            let is_program = std::mem::replace(&mut first, false);
-            match object.addresses.contains(&here) {
-                true if is_program => ControlFlow::Break(()),
-                true => {
-                    own = Some(object.addresses.clone());
-                    ControlFlow::Break(())
-                }
-                false => ControlFlow::Continue(()),
-            }
+            // It is the first of all.
+            found = object.code.addresses.clone();
+            ControlFlow::Break(())
         });
-        own
+        found
     })
-    .as_ref()
 }
 
 /// Libraries that translate calls, for programs of MPICH's ABI and in Fortran; they are not places of the
@@ -317,7 +371,7 @@ pub fn is_in_translation(address: usize) -> bool {
         let mut found = Vec::new();
         each_object(|object| {
             if TRANSLATIONS.contains(&file_name(&object.name)) {
-                found.push(object.addresses.clone());
+                found.push(object.code.addresses.clone());
             }
             ControlFlow::Continue(())
         });
@@ -330,7 +384,7 @@ pub fn is_in_translation(address: usize) -> bool {
 fn object_of(address: usize) -> Option<(String, usize)> {
     let mut found = None;
     each_object(|object| {
-        if !object.addresses.contains(&address) {
+        if !object.code.addresses.contains(&address) {
             return ControlFlow::Continue(());
         }
         let name = match object.name.is_empty() {
@@ -351,7 +405,18 @@ struct Object {
     /// Empty for the program.
     name: String,
     base: usize,
+    code: Code,
+}
+
+/// Code of one object, and the tables to unwind it.
+#[derive(Clone, Debug)]
+struct Code {
+    /// Where it is.
     addresses: Range<usize>,
+    /// The index of the tables (`.eh_frame_hdr`); empty if it has none.
+    index: Range<usize>,
+    /// The segment that holds the index.
+    segment: Range<usize>,
 }
 
 fn each_object(mut each: impl FnMut(&Object) -> ControlFlow<()>) {
@@ -371,14 +436,29 @@ fn each_object(mut each: impl FnMut(&Object) -> ControlFlow<()>) {
                 std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
             },
         };
+        let range_of = |header: &libc::Elf64_Phdr| {
+            let start = base.wrapping_add(header.p_vaddr as usize);
+            start..start.wrapping_add(header.p_memsz as usize)
+        };
         let loaded = headers
             .iter()
             .filter(|header| header.p_type == libc::PT_LOAD);
-        let ranges = loaded.map(|header| {
-            let start = base.wrapping_add(header.p_vaddr as usize);
-            start..start.wrapping_add(header.p_memsz as usize)
-        });
-        let all = ranges.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+        let segments = loaded.map(range_of);
+        let addresses = segments
+            .clone()
+            .reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+        let index = headers
+            .iter()
+            .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)
+            .map_or(0..0, range_of);
+        let segment = segments
+            .clone()
+            .find(|segment| segment.contains(&index.start));
+        let code = Code {
+            addresses: addresses.unwrap_or(0..0),
+            index,
+            segment: segment.unwrap_or(0..0),
+        };
         let name = match info.dlpi_name.is_null() {
             true => String::new(),
             // SAFETY: a string, as long as the object is loaded.
@@ -386,11 +466,7 @@ fn each_object(mut each: impl FnMut(&Object) -> ControlFlow<()>) {
                 .to_string_lossy()
                 .into_owned(),
         };
-        let object = Object {
-            name,
-            base,
-            addresses: all.unwrap_or(0..0),
-        };
+        let object = Object { name, base, code };
         libc::c_int::from(each(&object).is_break())
     }
     let mut each: Each<'_> = &mut each;

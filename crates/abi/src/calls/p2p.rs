@@ -275,12 +275,12 @@ pub fn iprobe(
     Ok(())
 }
 
-/// The handle of a message; `None` means one from `MPI_PROC_NULL`.
-fn handle_of(message: Option<Message>) -> Checked<c::Message> {
+/// The handle of a message that this call has found; `None` means one from `MPI_PROC_NULL`.
+fn handle_of(call: &'static str, message: Option<Message>) -> Checked<c::Message> {
     let Some(message) = message else {
         return Ok(k::MPI_MESSAGE_NO_PROC);
     };
-    handle::insert(MessageObject::new(message))
+    handle::insert(MessageObject::new(call, message))
         .map(c::Message)
         .ok_or_else(|| full("matched messages"))
 }
@@ -293,7 +293,7 @@ pub fn mprobe(
     mut status: StatusOut,
 ) -> Checked<()> {
     let (found, end) = comm.mprobe(from, tag)?;
-    message.set(handle_of(found)?);
+    message.set(handle_of("MPI_Mprobe", found)?);
     status.set(&end);
     Ok(())
 }
@@ -309,7 +309,7 @@ pub fn improbe(
     let found = comm.improbe(from, tag)?;
     flag.flag(found.is_some());
     if let Some((found, end)) = found {
-        message.set(handle_of(found)?);
+        message.set(handle_of("MPI_Improbe", found)?);
         status.set(&end);
     }
     Ok(())

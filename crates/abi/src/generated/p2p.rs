@@ -1065,8 +1065,9 @@ pub unsafe extern "C" fn PMPI_Issend_c(
 }
 alias!(MPI_Issend_c => PMPI_Issend_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Mprobe(
+/// `MPI_Mprobe`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Mprobe(
     source: c_int,
     tag: c_int,
     comm: c::Comm,
@@ -1092,10 +1093,27 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     unsafe { crate::handle::creation::note("MPI_Mprobe", code, message.cast()) };
     code
 }
-alias!(MPI_Mprobe => PMPI_Mprobe);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Mrecv(
+pub unsafe extern "C" fn PMPI_Mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    message: *mut c::Message,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::mprobe(source, tag, comm, message, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Mprobe(source, tag, comm, message, status) }
+}
+alias!(MPI_Mprobe => PMPI_Mprobe);
+
+/// `MPI_Mrecv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Mrecv(
     buf: *mut c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -1129,10 +1147,27 @@ pub unsafe extern "C" fn PMPI_Mrecv(
         }
     })
 }
-alias!(MPI_Mrecv => PMPI_Mrecv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Mrecv_c(
+pub unsafe extern "C" fn PMPI_Mrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    message: *mut c::Message,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::mrecv(buf, count.into(), datatype, message, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Mrecv(buf, count, datatype, message, status) }
+}
+alias!(MPI_Mrecv => PMPI_Mrecv);
+
+/// `MPI_Mrecv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Mrecv_c(
     buf: *mut c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -1165,6 +1200,22 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
             calls::p2p::mrecv(buf, message, status)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Mrecv_c(
+    buf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    message: *mut c::Message,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::mrecv(buf, count.into(), datatype, message, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Mrecv_c(buf, count, datatype, message, status) }
 }
 alias!(MPI_Mrecv_c => PMPI_Mrecv_c);
 

@@ -6937,7 +6937,7 @@ pub static CALLS: [Call; 586] = [
 ];
 
 /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.
-pub static CONTINUED: [(&str, Code); 26] = [
+pub static CONTINUED: [(&str, Code); 31] = [
     (
         "MPI_Barrier",
         Code(super::coll::full_MPI_Barrier as *const ()),
@@ -6953,15 +6953,29 @@ pub static CONTINUED: [(&str, Code); 26] = [
         "MPI_Isend_c",
         Code(super::p2p::full_MPI_Isend_c as *const ()),
     ),
+    ("MPI_Mprobe", Code(super::p2p::full_MPI_Mprobe as *const ())),
+    ("MPI_Mrecv", Code(super::p2p::full_MPI_Mrecv as *const ())),
+    (
+        "MPI_Mrecv_c",
+        Code(super::p2p::full_MPI_Mrecv_c as *const ()),
+    ),
     ("MPI_Recv", Code(super::p2p::full_MPI_Recv as *const ())),
     ("MPI_Recv_c", Code(super::p2p::full_MPI_Recv_c as *const ())),
     ("MPI_Send", Code(super::p2p::full_MPI_Send as *const ())),
     ("MPI_Send_c", Code(super::p2p::full_MPI_Send_c as *const ())),
     ("MPI_Test", Code(super::request::full_MPI_Test as *const ())),
+    (
+        "MPI_Testany",
+        Code(super::request::full_MPI_Testany as *const ()),
+    ),
     ("MPI_Wait", Code(super::request::full_MPI_Wait as *const ())),
     (
         "MPI_Waitall",
         Code(super::request::full_MPI_Waitall as *const ()),
+    ),
+    (
+        "MPI_Waitany",
+        Code(super::request::full_MPI_Waitany as *const ()),
     ),
     (
         "MPI_Accumulate",

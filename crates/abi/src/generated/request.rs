@@ -556,8 +556,9 @@ pub unsafe extern "C" fn PMPI_Testall(
 }
 alias!(MPI_Testall => PMPI_Testall);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Testany(
+/// `MPI_Testany`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Testany(
     count: c_int,
     array_of_requests: *mut c::Request,
     index: *mut c_int,
@@ -585,6 +586,22 @@ pub unsafe extern "C" fn PMPI_Testany(
         watched.after(code);
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Testany(
+    count: c_int,
+    array_of_requests: *mut c::Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::testany(count.into(), array_of_requests, index, flag, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Testany(count, array_of_requests, index, flag, status) }
 }
 alias!(MPI_Testany => PMPI_Testany);
 
@@ -709,8 +726,9 @@ pub unsafe extern "C" fn PMPI_Waitall(
 }
 alias!(MPI_Waitall => PMPI_Waitall);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Waitany(
+/// `MPI_Waitany`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Waitany(
     count: c_int,
     array_of_requests: *mut c::Request,
     index: *mut c_int,
@@ -736,6 +754,21 @@ pub unsafe extern "C" fn PMPI_Waitany(
         watched.after(code);
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Waitany(
+    count: c_int,
+    array_of_requests: *mut c::Request,
+    index: *mut c_int,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::waitany(count.into(), array_of_requests, index, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Waitany(count, array_of_requests, index, status) }
 }
 alias!(MPI_Waitany => PMPI_Waitany);
 

@@ -2,16 +2,19 @@
 //!
 //! Entry points of calls that make an object [note] it; those that free it [forget] it. The objects here when the
 //! process finalises are [left over](crate::check::left_over).
+//!
+//! Probing may be as frequent as receiving: unless everything is checked, nothing is noted of a matched message. The table of
+//! messages has those that are not received, and each knows the call that has found it.
 
-use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use weft_sys::call_site::CallSite;
 
-use super::{ObjectKind, kind_of};
-use crate::check;
+use super::{HandleMap, Object, ObjectKind, kind_of};
 use crate::generated::constants::MPI_SUCCESS;
+use crate::state::MessageObject;
+use crate::{check, handle};
 
 /// Key values are numbered apart from handles.
 const KEY_VALUE: usize = 1 << 31;
@@ -26,7 +29,7 @@ pub struct NamedCallSite {
 }
 
 impl NamedCallSite {
-    /// NamedCallSite by this function, at the present place of the program.
+    /// Made by this function, at the present place of the program.
     pub fn here(call: &'static str) -> Self {
         // Objects made by a Python extension are reported only in the mode that reports libraries.
         let place = match check::is_full() {
@@ -59,9 +62,9 @@ pub enum CreatedKind {
     KeyValue,
 }
 
-static ALL: LazyLock<Mutex<HashMap<usize, NamedCallSite>>> = LazyLock::new(Mutex::default);
+static ALL: LazyLock<Mutex<HandleMap<usize, NamedCallSite>>> = LazyLock::new(Mutex::default);
 
-fn all() -> MutexGuard<'static, HashMap<usize, NamedCallSite>> {
+fn all() -> MutexGuard<'static, HandleMap<usize, NamedCallSite>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -76,19 +79,24 @@ pub unsafe fn note(call: &'static str, code: c_int, address: *const usize) {
     }
     // SAFETY: as the caller promises.
     let handle = unsafe { address.read_unaligned() };
-    let made = match kind_of(handle) {
-        // Predefined objects do not belong to the program.
-        None => return,
-        // Probing may be as frequent as receiving.
-        Some(ObjectKind::Message) if !check::is_full() => NamedCallSite { call, place: None },
-        Some(_) => NamedCallSite::here(call),
-    };
-    all().insert(handle, made);
+    // Predefined objects do not belong to the program.
+    if kind_of(handle).is_some_and(is_noted) {
+        all().insert(handle, NamedCallSite::here(call));
+    }
+}
+
+/// Whether objects of this kind are noted.
+#[inline]
+fn is_noted(kind: ObjectKind) -> bool {
+    kind != ObjectKind::Message || check::is_full()
 }
 
 /// The object is freed, or marked to be freed.
+#[inline]
 pub fn forget(handle: usize) {
-    all().remove(&handle);
+    if kind_of(handle).is_none_or(is_noted) {
+        all().remove(&handle);
+    }
 }
 
 /// A key value was made.
@@ -105,6 +113,15 @@ pub fn forget_key(key: c_int) {
 
 /// The objects that were made and not freed.
 pub fn list() -> Vec<(CreatedKind, NamedCallSite)> {
+    let messages = match is_noted(ObjectKind::Message) {
+        true => Vec::new(),
+        false => MessageObject::table().names(),
+    };
+    let messages = messages.into_iter().filter_map(|handle| {
+        let call = handle::find::<MessageObject>(handle)?.call();
+        let thing = CreatedKind::Object(ObjectKind::Message);
+        Some((thing, NamedCallSite { call, place: None }))
+    });
     let all = all();
     let things = all.iter().filter_map(|(handle, made)| {
         let thing = match handle & KEY_VALUE {
@@ -113,7 +130,7 @@ pub fn list() -> Vec<(CreatedKind, NamedCallSite)> {
         };
         Some((thing, *made))
     });
-    things.collect()
+    things.chain(messages).collect()
 }
 
 #[cfg(test)]

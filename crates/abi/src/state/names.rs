@@ -1,7 +1,7 @@
 //! Registry of handles by object, and of communicators by context: callbacks get the handles that the program
 //! knows, and errors of requests belong to the communicator of their context.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use weft_atomic::{AtomicBool, Ordering};
@@ -11,11 +11,12 @@ use weft_mpi::{Comm, Datatype};
 use super::predefined::handle_of_basic;
 use super::{open, runtime};
 use crate::generated::constants as k;
+use crate::handle::HandleMap;
 use crate::handle::request::{self, Named};
 use crate::{c, handle};
 
 // Communicators by context: requests know their context, and their errors belong to its communicator.
-static CONTEXTS: LazyLock<Mutex<HashMap<u32, c::Comm>>> = LazyLock::new(Mutex::default);
+static CONTEXTS: LazyLock<Mutex<HandleMap<u32, c::Comm>>> = LazyLock::new(Mutex::default);
 
 // Communicators of `MPI_Comm_idup` whose context was not known when they got their handles.
 static NAMELESS: Mutex<Vec<(Arc<Comm>, c::Comm)>> = Mutex::new(Vec::new());
@@ -30,7 +31,7 @@ pub fn register_comm(comm: &Arc<Comm>, handle: c::Comm) {
 }
 
 /// The handles by context, with those whose context has become known.
-fn contexts() -> MutexGuard<'static, HashMap<u32, c::Comm>> {
+fn contexts() -> MutexGuard<'static, HandleMap<u32, c::Comm>> {
     let mut contexts = open(&CONTEXTS);
     open(&NAMELESS).retain(|(comm, handle)| match comm.known_context() {
         Some(context) => {
@@ -69,7 +70,7 @@ pub fn communicators(named: impl Iterator<Item = u32>) -> Vec<CommunicatorName> 
 }
 
 // Files by the context of their requests.
-static FILES: LazyLock<Mutex<HashMap<u32, c::File>>> = LazyLock::new(Mutex::default);
+static FILES: LazyLock<Mutex<HandleMap<u32, c::File>>> = LazyLock::new(Mutex::default);
 
 /// Keeps the handle of a file, to find it by the context of its requests.
 pub fn register_file(context: u32, handle: c::File) {
@@ -123,7 +124,7 @@ struct Known {
 
 // Handles of datatypes by the datatype's address: callbacks and `MPI_Type_get_contents` get the handle that
 // the program knows.
-static DATATYPE_HANDLES: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
+static DATATYPE_HANDLES: LazyLock<Mutex<HandleMap<usize, Known>>> = LazyLock::new(Mutex::default);
 
 /// The handle for a new datatype; `None` when the table is full.
 pub fn publish_datatype(datatype: Arc<Datatype>) -> Option<c::Datatype> {

@@ -136,17 +136,41 @@ impl ErrhandlerObject {
 /// A message that a matched probe has taken, until it is received.
 #[derive(Debug)]
 pub struct MessageObject {
+    call: &'static str,
     context: u32,
     message: Mutex<Option<Message>>,
 }
 
 impl MessageObject {
-    /// Keeps a message.
-    pub fn new(message: Message) -> Self {
+    /// Keeps a message, which this call has found.
+    #[inline]
+    pub fn new(call: &'static str, message: Message) -> Self {
         Self {
+            call,
             context: message.context(),
             message: Mutex::new(Some(message)),
         }
+    }
+
+    /// The place of a message that this call is about to find, on the communicator with this context.
+    #[inline]
+    pub fn awaiting(call: &'static str, context: u32) -> Self {
+        Self {
+            call,
+            context,
+            message: Mutex::new(None),
+        }
+    }
+
+    /// It was found.
+    #[inline]
+    pub fn fill(&self, message: Message) {
+        *open(&self.message) = Some(message);
+    }
+
+    /// The call that has found it.
+    pub fn call(&self) -> &'static str {
+        self.call
     }
 
     /// The context of the communicator that it was probed on.
@@ -157,6 +181,15 @@ impl MessageObject {
     /// Takes it; `None` if it was taken already.
     pub fn take(&self) -> Option<Message> {
         open(&self.message).take()
+    }
+
+    /// Takes it, if `receive` can receive it.
+    #[inline(always)]
+    pub fn take_if<T>(&self, receive: impl FnOnce(&mut Message) -> Option<T>) -> Option<T> {
+        let mut message = open(&self.message);
+        let received = receive(message.as_mut()?)?;
+        *message = None;
+        Some(received)
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Bounds {
     pub padded: Option<Range>,
     /// What the markers cover, if there are any.
     pub marked: Option<Range>,
-    /// Strictest alignment of the data.
+    /// Strictest alignment of the data: a power of two.
     pub alignment: usize,
 }
 
@@ -43,8 +43,9 @@ impl Bounds {
         match (self.marked, self.padded) {
             (Some((_, upper)), _) => upper,
             (None, Some((lower, upper))) => {
-                let alignment = self.alignment as i128;
-                lower + (upper - lower + alignment - 1) / alignment * alignment
+                debug_assert!(self.alignment.is_power_of_two());
+                let rest = self.alignment as i128 - 1;
+                lower + ((upper - lower + rest) & !rest)
             }
             (None, None) => 0,
         }

@@ -186,7 +186,7 @@ impl Digest {
             (Content::Nothing, other) | (other, Content::Nothing) => other,
             (Content::Unknown, _) | (_, Content::Unknown) => Content::Unknown,
             (Content::Uniform(one), Content::Uniform(other))
-                if representation(one) == representation(other) =>
+                if one == other || representation(one) == representation(other) =>
             {
                 Content::Uniform(one)
             }
@@ -202,12 +202,15 @@ impl Digest {
     /// That of these elements, so many times.
     pub(super) fn times(self, mut count: u64) -> Self {
         let (mut result, mut square) = (Self::NOTHING, self);
-        while count > 0 {
+        while count > 1 {
             if count & 1 == 1 {
                 result = result.then(square);
             }
             square = square.then(square);
             count >>= 1;
+        }
+        if count == 1 {
+            result = result.then(square);
         }
         result
     }

@@ -18,6 +18,7 @@
 //! withdrawn before the engine is released, so no receive is posted meanwhile. A message that it matches and cannot take
 //! ends the polling: no later one may overtake that.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, Token, Written, waiting};
@@ -27,9 +28,10 @@ use weft_sys::span::SHORT;
 use super::envelope::{Envelope, MessageKind};
 use super::polling_receive::{Met, Received, Wanted, takes};
 use super::protocol::Protocol;
+use super::request::Request;
 use super::request_id::RequestId;
 use super::start::pattern;
-use super::unexpected::UnexpectedId;
+use super::unexpected::{Unexpected, UnexpectedId};
 use super::{BUDGET, Core, Engine};
 use crate::buffer;
 use crate::datatype::SignatureCode;
@@ -48,6 +50,22 @@ pub(crate) enum Asked<T> {
     /// This cannot be answered at once.
     Elsewhere,
 }
+
+/// What is at one place of a list of requests.
+#[derive(Clone, Copy, Debug)]
+pub enum Listed {
+    /// `MPI_REQUEST_NULL`.
+    Nothing,
+    /// [`RequestId::DONE`].
+    Done,
+    /// A request that ends once.
+    Request(RequestId),
+    /// Something else, of which the whole call knows.
+    Other,
+}
+
+/// The end of one request of a list: its place, and what was received, if it was a receive.
+pub(crate) type EndOfOne = (usize, Option<Received>);
 
 /// Answer to who asks for a message that may wait here.
 #[must_use]
@@ -194,24 +212,7 @@ impl Core {
         (into, signature): (&Region, SignatureCode),
     ) -> Option<(Met, bool)> {
         let kept = self.unexpected.kept(id)?;
-        let message = kept.message();
-        let data = SharedBytes::of(&message.data);
-        let envelope = &message.envelope;
-        if envelope.kind != MessageKind::Eager
-            || envelope.token != Token(0)
-            || !takes(into, signature, data.len(), envelope.signature)
-        {
-            return None;
-        }
-        // Most are short, and as long as the buffer.
-        if !data.fill_if_short(into) {
-            data.copy_to_region(into);
-        }
-        let met = Met {
-            from: message.from,
-            tag: envelope.tag,
-            bytes: data.len(),
-        };
+        let met = copy_kept(kept.message(), into, signature)?;
         self.matching.take_found(found);
         let counters = &*self.counters;
         counters.matched_unexpected.add(1);
@@ -225,6 +226,28 @@ impl Core {
         self.polling_receive.close();
         false
     }
+}
+
+/// Copies a message that came before its receive, unless more is to be done for it.
+#[inline(always)]
+fn copy_kept(message: &Unexpected, into: &Region, signature: SignatureCode) -> Option<Met> {
+    let data = SharedBytes::of(&message.data);
+    let envelope = &message.envelope;
+    if envelope.kind != MessageKind::Eager
+        || envelope.token != Token(0)
+        || !takes(into, signature, data.len(), envelope.signature)
+    {
+        return None;
+    }
+    // Most are short, and as long as the buffer.
+    if !data.fill_if_short(into) {
+        data.copy_to_region(into);
+    }
+    Some(Met {
+        from: message.from,
+        tag: envelope.tag,
+        bytes: data.len(),
+    })
 }
 
 /// Whether who has looked for its message so often is to wait for it as any other: [`waiting::may_look_on`].
@@ -495,7 +518,94 @@ impl Engine {
             .or_else(|| requests.take_received(request))
     }
 
+    /// Ends the first request of a list that has ended. Nothing, if all that are under way still are. What is behind that request is
+    /// not looked at: it is still there for the next call.
+    #[inline(always)]
+    fn end_first_at_once(&mut self, list: impl Iterator<Item = Listed>) -> Asked<EndOfOne> {
+        let requests = &mut self.core.requests;
+        let mut under_way = false;
+        for (place, listed) in list.enumerate() {
+            let request = match listed {
+                Listed::Nothing => continue,
+                Listed::Done => return Asked::Found((place, None)),
+                Listed::Request(request) => request,
+                Listed::Other => return Asked::Elsewhere,
+            };
+            if let Some(received) = requests.take_plain(request) {
+                return Asked::Found((place, Some(received)));
+            }
+            if requests.get(request).is_some_and(Request::is_active) {
+                under_way = true;
+                continue;
+            }
+            // It may have ended otherwise, or be another engine's.
+            return match requests.take_received(request) {
+                Some(received) => Asked::Found((place, Some(received))),
+                None => Asked::Elsewhere,
+            };
+        }
+        if under_way {
+            Asked::Nothing
+        } else {
+            Asked::Elsewhere
+        }
+    }
+
+    /// Ends one request of a list that has ended, or does with a few looks.
+    #[inline(always)]
+    pub(crate) fn end_any_at_once<I: Iterator<Item = Listed>>(
+        &mut self,
+        list: impl Fn() -> I,
+        bell: &Arc<dyn Bell>,
+    ) -> Option<EndOfOne> {
+        let mut looks = 1;
+        loop {
+            match self.end_first_at_once(list()) {
+                Asked::Found(end) => return Some(end),
+                Asked::Nothing => {}
+                Asked::Elsewhere | Asked::GiveWay => return None,
+            }
+            // A loss may hold one up.
+            if self.driven || !self.core.lost.is_quiet() {
+                return None;
+            }
+            while !self.progress() {
+                looks += 1;
+                if looks > waiting::FREE && must_stop_polling(looks, bell) {
+                    return None;
+                }
+            }
+            looks += 1;
+            if looks > waiting::LOOKS_FOR_ONE {
+                return None;
+            }
+        }
+    }
+
     /// The same for who asks, and has somebody to ask again.
+    #[inline(always)]
+    pub(crate) fn test_any_at_once<I: Iterator<Item = Listed>>(
+        &mut self,
+        list: impl Fn() -> I,
+        bell: &dyn Bell,
+    ) -> Asked<EndOfOne> {
+        let first = self.end_first_at_once(list());
+        if !matches!(first, Asked::Nothing) {
+            return first;
+        }
+        // A loss may hold one up.
+        if !self.core.lost.is_quiet() {
+            return Asked::Elsewhere;
+        }
+        match self.ask_at_once(bell) {
+            Asked::Found(()) => self.end_first_at_once(list()),
+            Asked::Nothing => Asked::Nothing,
+            Asked::GiveWay => Asked::GiveWay,
+            Asked::Elsewhere => Asked::Elsewhere,
+        }
+    }
+
+    /// The same for who asks for one, and has somebody to ask again.
     #[inline(always)]
     pub(crate) fn test_at_once(&mut self, request: RequestId, bell: &dyn Bell) -> Asked<Received> {
         if let Some(received) = self.core.requests.take_plain(request) {
@@ -519,6 +629,61 @@ impl Engine {
             Asked::GiveWay => Asked::GiveWay,
             Asked::Elsewhere => Asked::Elsewhere,
         }
+    }
+
+    /// Takes the message that a receive with these arguments would get, if it is here or comes with a few looks: for
+    /// [`receive_probed_at_once`](Self::receive_probed_at_once).
+    #[inline(always)]
+    pub(crate) fn take_probed_at_once(
+        &mut self,
+        context: u32,
+        from: Option<Peer>,
+        tag: Option<i32>,
+        bell: &Arc<dyn Bell>,
+    ) -> Option<Unexpected> {
+        // Of losses and revocations the whole call knows.
+        if !self.core.lost.is_quiet() {
+            return None;
+        }
+        let pattern = pattern(context, from, tag);
+        let mut looks = 1;
+        loop {
+            if self.has_unexpected()
+                && let Some((_, id)) = self.core.matching.take(pattern)
+            {
+                let message = self.take_kept(id);
+                self.core.note_probed(&message);
+                return Some(message);
+            }
+            if self.driven || looks > waiting::FREE && must_stop_polling(looks, bell) {
+                return None;
+            }
+            // One by one: what comes behind the message is left to its own receive.
+            self.fabric.poll(&mut self.core, 1);
+            if self.has_deferred() {
+                self.run_deferred();
+            }
+            looks += 1;
+        }
+    }
+
+    /// Receives a message that was taken, if only its data are to be copied; what is left of it is nothing then.
+    #[inline(always)]
+    pub(crate) fn receive_probed_at_once(
+        &mut self,
+        message: &mut Unexpected,
+        (into, signature): (Region, SignatureCode),
+    ) -> Option<Met> {
+        // Who listens is told of each step.
+        if self.core.events.are_wanted() {
+            return None;
+        }
+        let met = copy_kept(message, &into, signature)?;
+        let counters = &*self.core.counters;
+        counters.matched_unexpected.add(1);
+        counters.bytes_received.add(met.bytes as u64);
+        self.core.unexpected.recycle(take(&mut message.data));
+        Some(met)
     }
 
     /// Whether a probe may find a message: one look, if none waits.

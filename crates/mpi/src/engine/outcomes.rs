@@ -162,6 +162,15 @@ impl Engine {
         ended
     }
 
+    /// Whether a request of a list is under way or ended, not inactive. `Err` if one is stale.
+    pub(crate) fn are_any_begun(&self, ids: &[Option<RequestId>]) -> Result<bool> {
+        let mut are_any = false;
+        for id in ids.iter().flatten() {
+            are_any |= self.phase(*id)? != Phase::Inactive;
+        }
+        Ok(are_any)
+    }
+
     /// The live requests of a list that are under way or ended, not inactive.
     pub(crate) fn pending(&self, ids: &[Option<RequestId>]) -> Result<Vec<RequestId>> {
         let mut pending = Vec::with_capacity(ids.len());

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use weft_fabric::Peer;
 
-use super::Engine;
 use super::start::pattern;
 use super::status::Outcome;
 use super::unexpected::Unexpected;
+use super::{Core, Engine};
 use crate::error::Error;
 use crate::group::Group;
 use crate::waits::Operation;
@@ -69,8 +69,7 @@ impl Probe {
             return None;
         };
         let message = engine.take_kept(id);
-        let core = &mut engine.core;
-        core.counters.unexpected_gone.add(message.data.len() as u64);
+        engine.core.note_probed(&message);
         Some(message)
     }
 
@@ -89,6 +88,15 @@ impl Probe {
                 Some(_) => None,
                 None => lost.unacknowledged(self.context, group),
             })
+    }
+}
+
+impl Core {
+    /// A probe has taken a message.
+    #[inline(always)]
+    pub(super) fn note_probed(&self, message: &Unexpected) {
+        let bytes = message.data.len() as u64;
+        self.counters.unexpected_gone.add(bytes);
     }
 }
 

@@ -9,10 +9,10 @@ use weft_fabric::{Next, Peer, Written};
 use weft_sys::futex::Futex;
 use weft_sys::span::{Region, SHORT};
 
-use super::{Source, TagPattern};
+use super::{Message, Source, TagPattern};
 use crate::comm::Comm;
 use crate::datatype::SignatureCode;
-use crate::engine::{Asked, Engine, Received, RequestId, WaitingMessage};
+use crate::engine::{Asked, Engine, Listed, Received, RequestId, WaitingMessage};
 use crate::process::Process;
 
 /// A message was written: its receiver is to find it. Lets go of the engine, so that nothing is to be kept for after this.
@@ -228,6 +228,28 @@ impl Comm {
         self.part_of(tag.exact()?)?.irecv_at_once(into, from, tag)
     }
 
+    /// [`mprobe`](Self::mprobe) for a message that is here or about to come, with what its status says.
+    #[inline(never)]
+    #[must_use]
+    pub fn mprobe_at_once(&self, from: Source, tag: TagPattern) -> Option<(Message, Received)> {
+        if !self.has_source(from) {
+            return None;
+        }
+        let peer = match from {
+            Source::Rank(rank) => Some(self.direct_peer(rank)?),
+            Source::Any | Source::Null => None,
+        };
+        let shared = self.shared();
+        let mut engine = shared.try_take()?;
+        let taken = engine.take_probed_at_once(self.context(), peer, tag.exact(), shared.bell());
+        shared.let_go(engine);
+        let message = self.message_of(taken?);
+        let received = message.received();
+        // Who is no member has no message of this context.
+        debug_assert!(received.is_some());
+        Some((message, received?))
+    }
+
     /// Whether there may be messages of a source here, and not in parts.
     #[inline(always)]
     #[must_use]
@@ -251,6 +273,22 @@ impl Comm {
 }
 
 impl Process {
+    /// [`mrecv`](Self::mrecv): the message is received, and empty, or as it was.
+    #[inline(always)]
+    #[must_use]
+    pub fn mrecv_at_once(
+        &self,
+        message: &mut Message,
+        into: (Region, SignatureCode),
+    ) -> Option<Received> {
+        let received = message.received()?;
+        let shared = self.engine_of(message.context());
+        let mut engine = shared.try_take()?;
+        let met = engine.receive_probed_at_once(&mut message.message, into);
+        shared.let_go(engine);
+        met.map(|_| received)
+    }
+
     /// [`wait`](Self::wait) for a receive that has its message already: nothing is called.
     #[inline(always)]
     #[must_use]
@@ -268,6 +306,40 @@ impl Process {
         let received = engine.end_at_once(request);
         shared.let_go(engine);
         received
+    }
+
+    /// [`wait_any`](Self::wait_any) of a list whose first request is this one, if one of them has ended well or is about to. Requests
+    /// behind the one that ends are not looked at.
+    #[inline(always)]
+    #[must_use]
+    pub fn wait_any_at_once<I: Iterator<Item = Listed>>(
+        &self,
+        first: RequestId,
+        list: impl Fn() -> I,
+    ) -> Option<(usize, Option<Received>)> {
+        let shared = self.shared_of(first);
+        let mut engine = shared.try_take()?;
+        let end = engine.end_any_at_once(list, shared.bell());
+        shared.let_go(engine);
+        end
+    }
+
+    /// [`test_any`](Self::test_any) of the same: `Some(None)` if all of them are under way.
+    #[inline(always)]
+    #[must_use]
+    pub fn test_any_at_once<I: Iterator<Item = Listed>>(
+        &self,
+        first: RequestId,
+        list: impl Fn() -> I,
+    ) -> Option<Option<(usize, Option<Received>)>> {
+        let test = self
+            .shared_of(first)
+            .try_asking(|engine, bell| engine.test_any_at_once(list, bell));
+        match test {
+            Asked::Found(end) => Some(Some(end)),
+            Asked::Nothing => Some(None),
+            Asked::GiveWay | Asked::Elsewhere => None,
+        }
     }
 
     /// [`test`](Self::test) of a receive: `Some(None)` if it is under way.

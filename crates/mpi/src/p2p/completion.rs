@@ -132,14 +132,18 @@ impl Process {
     /// `Request` for a stale id; otherwise what that operation ended with, with its place.
     pub fn wait_any(&self, ids: &[Option<RequestId>]) -> Result<Option<(usize, Status)>> {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
-        let Ok(pending) = engine.pending(ids) else {
+        let Ok(are_any) = engine.are_any_begun(ids) else {
             drop(engine);
             let ended = self.wait_across_engines(ids, 1)?;
             return Ok(ended.and_then(|mut ended| ended.pop()));
         };
-        if pending.is_empty() {
+        if !are_any {
             return Ok(None);
         }
+        if let Some(ended) = engine.take_ended(ids, 1).pop() {
+            return Ok(Some(ended));
+        }
+        let pending = engine.pending(ids)?;
         let ended = engine.wait_for(WaitFor::Requests(&pending), |engine| {
             let ended = engine.take_ended(ids, 1).pop().map(Ok);
             ended.or_else(|| engine.any_held_up(ids).err().map(Err))
@@ -153,20 +157,21 @@ impl Process {
     /// As for [`Self::wait_any`].
     pub fn test_any(&self, ids: &[Option<RequestId>]) -> Result<Option<Option<(usize, Status)>>> {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
-        let Ok(pending) = engine.pending(ids) else {
+        let Ok(are_any) = engine.are_any_begun(ids) else {
             drop(engine);
             let Some(mut ended) = self.test_across_engines(ids, 1)? else {
                 return Ok(Some(None));
             };
             return Ok(ended.pop().map(Some));
         };
-        if pending.is_empty() {
+        if !are_any {
             return Ok(Some(None));
         }
-        if !pending.iter().any(|id| engine.is_over(*id)) {
+        let mut ended = engine.take_ended(ids, 1).pop();
+        if ended.is_none() {
             engine.ask();
+            ended = engine.take_ended(ids, 1).pop();
         }
-        let ended = engine.take_ended(ids, 1).pop();
         if ended.is_none() {
             engine.any_held_up(ids)?;
         }
@@ -179,13 +184,18 @@ impl Process {
     /// `Request` for a stale id. Failures of the operations are in their statuses.
     pub fn wait_some(&self, ids: &[Option<RequestId>]) -> Result<Option<Ended>> {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
-        let Ok(pending) = engine.pending(ids) else {
+        let Ok(are_any) = engine.are_any_begun(ids) else {
             drop(engine);
             return self.wait_across_engines(ids, usize::MAX);
         };
-        if pending.is_empty() {
+        if !are_any {
             return Ok(None);
         }
+        let ended = engine.take_ended(ids, usize::MAX);
+        if !ended.is_empty() {
+            return Ok(Some(ended));
+        }
+        let pending = engine.pending(ids)?;
         let ended = engine.wait_for(WaitFor::Requests(&pending), |engine| {
             let ended = engine.take_ended(ids, usize::MAX);
             if !ended.is_empty() {
@@ -202,11 +212,11 @@ impl Process {
     /// As for [`Self::wait_some`].
     pub fn test_some(&self, ids: &[Option<RequestId>]) -> Result<Option<Ended>> {
         let mut engine = self.lock_of_first(ids.iter().copied().flatten());
-        let Ok(pending) = engine.pending(ids) else {
+        let Ok(are_any) = engine.are_any_begun(ids) else {
             drop(engine);
             return self.test_across_engines(ids, usize::MAX);
         };
-        if pending.is_empty() {
+        if !are_any {
             return Ok(None);
         }
         engine.ask();

@@ -6,7 +6,9 @@ use super::{Source, TagPattern};
 use crate::Status;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
-use crate::engine::{Engine, Guard, Outcome, Probe, RequestId, Unexpected, WaitFor, outcome_of};
+use crate::engine::{
+    Engine, Guard, Outcome, Probe, Received, RequestId, Unexpected, WaitFor, outcome_of,
+};
 use crate::error::Result;
 use crate::group::Group;
 use crate::process::Process;
@@ -14,9 +16,11 @@ use crate::process::Process;
 /// A matched message that was not received yet (`MPI_Message`).
 #[derive(Debug)]
 pub struct Message {
-    message: Unexpected,
+    pub(super) message: Unexpected,
     context: u32,
     group: Option<Arc<Group>>,
+    /// The rank of its sender.
+    source: Option<u32>,
 }
 
 impl Message {
@@ -24,6 +28,17 @@ impl Message {
     #[must_use]
     pub fn context(&self) -> u32 {
         self.context
+    }
+
+    /// What its status says, if its sender is a member of the communicator.
+    #[inline]
+    pub(super) fn received(&self) -> Option<Received> {
+        let envelope = &self.message.envelope;
+        Some(Received {
+            source: self.source?,
+            tag: envelope.tag,
+            bytes: envelope.size,
+        })
     }
 }
 
@@ -136,14 +151,17 @@ impl Comm {
 
     fn detached(&self, message: Unexpected) -> (Option<Message>, Status) {
         let status = self.status_of(&outcome_of(&message));
-        (
-            Some(Message {
-                message,
-                context: self.context(),
-                group: self.translation(),
-            }),
-            status,
-        )
+        (Some(self.message_of(message)), status)
+    }
+
+    #[inline]
+    pub(super) fn message_of(&self, message: Unexpected) -> Message {
+        Message {
+            source: self.rank_of(message.from),
+            message,
+            context: self.context(),
+            group: self.translation(),
+        }
     }
 }
 
@@ -157,6 +175,7 @@ impl Process {
             message,
             context,
             group,
+            ..
         } = message;
         self.engine_of(context)
             .lock()

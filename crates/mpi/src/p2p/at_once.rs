@@ -245,9 +245,7 @@ impl Comm {
         shared.let_go(engine);
         let message = self.message_of(taken?);
         let received = message.received();
-        // Who is no member has no message of this context.
-        debug_assert!(received.is_some());
-        Some((message, received?))
+        Some((message, received))
     }
 
     /// Whether there may be messages of a source here, and not in parts.
@@ -281,7 +279,7 @@ impl Process {
         message: &mut Message,
         into: (Region, SignatureCode),
     ) -> Option<Received> {
-        let received = message.received()?;
+        let received = message.received();
         let shared = self.engine_of(message.context());
         let mut engine = shared.try_take()?;
         let met = engine.receive_probed_at_once(&mut message.message, into);

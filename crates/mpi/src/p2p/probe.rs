@@ -20,7 +20,7 @@ pub struct Message {
     context: u32,
     group: Option<Arc<Group>>,
     /// The rank of its sender.
-    source: Option<u32>,
+    source: u32,
 }
 
 impl Message {
@@ -30,15 +30,15 @@ impl Message {
         self.context
     }
 
-    /// What its status says, if its sender is a member of the communicator.
+    /// What its status says.
     #[inline]
-    pub(super) fn received(&self) -> Option<Received> {
+    pub(super) fn received(&self) -> Received {
         let envelope = &self.message.envelope;
-        Some(Received {
-            source: self.source?,
+        Received {
+            source: self.source,
             tag: envelope.tag,
             bytes: envelope.size,
-        })
+        }
     }
 }
 
@@ -157,7 +157,8 @@ impl Comm {
     #[inline]
     pub(super) fn message_of(&self, message: Unexpected) -> Message {
         Message {
-            source: self.rank_of(message.from),
+            // Whoever is no member has no message of this context.
+            source: self.rank_of(message.from).unwrap_or(message.from.0),
             message,
             context: self.context(),
             group: self.translation(),

@@ -235,9 +235,9 @@ impl BindingRequest {
         let single = matches!(bind, Level::Core | Level::HardwareThread);
         let shared = single && used.iter().any(|count| *count > 1);
         let shared = shared.then(|| {
+            let (name, plural) = (bind.name(), if objects == 1 { "" } else { "s" });
             format!(
-                "{ranks} ranks are bound to {objects} {}s: some share one; --bind-to none lets them run where there is room",
-                bind.name()
+                "{ranks} ranks are bound to {objects} {name}{plural}: some share one; --bind-to none lets them run where there is room"
             )
         });
         let fewer = (single && fewest < asked).then(|| {

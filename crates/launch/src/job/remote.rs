@@ -199,9 +199,11 @@ impl<'a> RemoteHosts<'a> {
             let ranks = self.gathering.distribution().ranks(agent);
             let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
             let ranks = ranks.join(", ");
-            events.push(Event::Note(format!(
-                "{name} ({host}) is here, for ranks {ranks}"
-            )));
+            let name = match *name == **host {
+                true => name.to_string(),
+                false => format!("{name} ({host})"),
+            };
+            events.push(Event::Note(format!("{name} is here, for ranks {ranks}")));
         }
         if self.assign() {
             events.push(Event::Assigned);

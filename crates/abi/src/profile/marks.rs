@@ -9,7 +9,7 @@
 //! A small message carries the mark in an existing word; an announced or synchronous message is identified by the word of its transfer. A
 //! message that was held back gets that word when it leaves: it is recorded as sent with its mark, and later with the word that replaced it.
 //!
-//! The mark belongs to the thread or the fiber that is in the call, and is kept with [what it knows of itself](super::here). So several may send
+//! The mark belongs to the thread or the fiber that is in the call, and is kept with [what it knows of itself](super::thread_state). So several may send
 //! at once, in one engine or in several. If a fiber had to leave its worker before its message was begun, without a wait, another fiber may have
 //! used the state: then its message has no mark, and no arrow.
 

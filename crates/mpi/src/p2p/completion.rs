@@ -3,7 +3,7 @@
 //! A request that has ended is released when its outcome is taken; a persistent request becomes inactive instead and
 //! stays. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as ended, with the empty status.
 //!
-//! The requests of a list are usually in one engine; [`apart`](super::apart) handles several.
+//! The requests of a list are usually in one engine; [`across_engines`](super::across_engines) handles several.
 
 use crate::engine::{Ended, RequestId, RequestList, Status, WaitFor};
 use crate::error::Result;

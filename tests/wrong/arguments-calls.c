@@ -252,7 +252,7 @@
  * exit: 10
  * says: call      MPI_Allreduce
  * says: class     MPI_ERR_OP
- * says: MPI_REPLACE is for MPI_Accumulate and its like, not for
+ * says: MPI_REPLACE is for windows (MPI_Get_accumulate and its like), not for
  *
  * run: 2 allreduce-derived
  * exit: 10

@@ -210,8 +210,9 @@
  * says: at this rank and MPI_FLOAT at rank 0
  *
  * run: 3 types-add
- * says: MPI_Accumulate at check-windows.c:
- * says: at this rank and MPI_FLOAT at rank 0
+ * exit: 3
+ * says: class     MPI_ERR_TYPE
+ * says: MPI_INT at the origin but MPI_FLOAT at the target
  *
  * run: 3 flushed
  * never: weft

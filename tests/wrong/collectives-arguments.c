@@ -218,15 +218,16 @@
  * says: rank 2: MPI_ERR_ROOT
  *
  * run: 3 gatherv-roots board
- * exit: 35
- * says: rank 0: MPI_Gatherv for rank 1 to come, MPI_COMM_WORLD
- * says: rank 1: MPI_Gatherv for ranks 0, 2 to come, MPI_COMM_WORLD
- * says: rank 2: MPI_Barrier for ranks 0, 1 to come, MPI_COMM_WORLD
+ * says: rank 0: MPI_ERR_ROOT
+ * says: rank 1: MPI_ERR_ROOT
+ * says: rank 2: MPI_ERR_ROOT
  *
  * run: 3 scatterv-roots board
+ * says: rank 0: MPI_ERR_ROOT
+ * says: rank 1: MPI_ERR_ROOT
+ * says: rank 2: MPI_ERR_ROOT
  * says: MPI_Scatterv with root 0
  * says: MPI_Scatterv with root 1
- * says: left over
  *
  * run: 3 bcast-longer board
  * says: rank 0: MPI_ERR_TRUNCATE
@@ -299,9 +300,9 @@
  * says: rank 2: MPI_ERR_TRUNCATE
  *
  * run: 3 allgatherv-counts board
- * says: rank 0: MPI_ERR_OTHER
- * says: rank 1: MPI_ERR_OTHER
- * says: rank 2: MPI_ERR_OTHER
+ * says: rank 0: MPI_ERR_COUNT
+ * says: rank 1: MPI_ERR_COUNT
+ * says: rank 2: MPI_ERR_COUNT
  *
  * run: 3 alltoallv-counts board
  * says: rank 0: MPI_ERR_TRUNCATE

@@ -37,6 +37,7 @@ mod memory;
 use weft_fabric::Peer;
 
 use super::collective_note::CollectiveNote;
+use super::schedule::Which;
 use crate::error::Error;
 use crate::waits::{MOST, Operation};
 
@@ -156,10 +157,12 @@ impl Boards {
         })
     }
 
-    /// The waits at boards of a context end in an error.
-    pub(super) fn fail_all(&mut self, context: u32, error: &Error) {
+    /// The waits at boards of a context end in an error, but for that in a collective before the one of this number, if it is known:
+    /// all members have done their part in that.
+    pub(super) fn fail_all(&mut self, (context, number): Which, error: &Error) {
         for place in self.places.iter_mut().flatten() {
-            if place.context == context && place.call.is_some() {
+            let call = place.call.filter(|_| place.context == context);
+            if call.is_some_and(|call| number.is_none_or(|number| !call.is_before(number))) {
                 place.failure.get_or_insert_with(|| error.clone());
             }
         }

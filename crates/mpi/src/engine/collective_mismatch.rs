@@ -243,7 +243,7 @@ impl Engine {
         for run in self.core.runs.that(of) {
             self.break_off(run, error);
         }
-        self.core.boards.fail_all(context, error);
+        self.core.boards.fail_all(which, error);
         self.core.wake_for_arrival();
         self.tell_place_of_agreement(context);
     }

@@ -7,6 +7,9 @@ use super::super::collective_note::CollectiveNote;
 use super::history::{self, History};
 use crate::error::{Error, ErrorClass};
 
+/// A number says the form of its collective in its lowest bits, of which there are at most so many.
+const FORMS: u32 = 4;
+
 /// What is waited for at a board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
@@ -65,6 +68,12 @@ impl BoardCall {
     /// Whether each member shows a number of bytes of its own.
     pub fn is_uneven(&self) -> bool {
         self.alike != u32::MAX
+    }
+
+    /// Whether the collective of this number comes later, and is of the same form.
+    pub fn is_before(&self, number: u32) -> bool {
+        let ahead = number.wrapping_sub(self.note.number);
+        ahead.cast_signed() > 0 && ahead.is_multiple_of(FORMS)
     }
 
     /// Whether a member that shows this note does the same.

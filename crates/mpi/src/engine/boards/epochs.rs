@@ -261,13 +261,17 @@ impl<'a, 'g> Epochs<'a, 'g> {
             .map(|bytes| bytes as usize)
     }
 
-    /// The error that a member shows another number of bytes for this rank than it expects.
+    /// The error that a member shows another number of bytes for this rank than it expects, of which all members are told.
     #[cold]
-    pub fn truncated(&self, member: usize, came: usize, expected: usize) -> Error {
+    pub fn truncated(&mut self, member: usize, came: usize, expected: usize) -> Error {
         let peer = self.place().peers[member];
         let text = other_length(peer, &came.to_string(), expected);
-        let error = Error::new(ErrorClass::Truncate, text);
-        in_call(&self.call, &error.about(peer))
+        let error = Error::new(ErrorClass::Truncate, text).about(peer);
+        let error = in_call(&self.call, &error);
+        let (context, peers) = self.engine.core.boards.members_of(self.id);
+        let which = (context, Some(self.call.note.number));
+        self.engine.tell_of_mismatch(which, &peers, &error);
+        error
     }
 
     /// The collective goes on by messages: it has not ended when this rank leaves the board.

@@ -516,7 +516,11 @@ impl Comm {
     }
 
     fn start(&self, schedule: Schedule, form: Form) -> Result<RequestId> {
-        let collective = self.next_collective(form);
+        self.start_as(schedule, self.next_collective(form))
+    }
+
+    /// The same as a collective that has its number.
+    fn start_as(&self, schedule: Schedule, collective: CollectiveContext) -> Result<RequestId> {
         let mut engine = self.lock();
         let request = engine.start_collective(self.context(), schedule, collective)?;
         engine.look();

@@ -102,11 +102,7 @@ impl Comm {
                 let number = call.note.number;
                 let context =
                     CollectiveContext::new(self.context() | 1, self.translation(), number);
-                let mut engine = self.lock();
-                let request = engine.start_collective(self.context(), schedule, context)?;
-                engine.look();
-                drop(engine);
-                let ended = self.process.wait(request);
+                let ended = self.process.wait(self.start_as(schedule, context)?);
                 drop(kept);
                 ended?;
                 failure.map_or(Ok(()), Err)

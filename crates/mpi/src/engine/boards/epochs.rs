@@ -268,10 +268,16 @@ impl<'a, 'g> Epochs<'a, 'g> {
         let text = other_length(peer, &came.to_string(), expected);
         let error = Error::new(ErrorClass::Truncate, text).about(peer);
         let error = in_call(&self.call, &error);
-        let (context, peers) = self.engine.core.boards.members_of(self.id);
-        let which = (context, Some(self.call.note.number));
-        self.engine.tell_of_mismatch(which, &peers, &error);
+        self.tell_all(self.call.note.number, &error);
         error
+    }
+
+    /// Tells all members of a mismatch, and from which collective on they do not fit each other.
+    #[cold]
+    fn tell_all(&mut self, number: u32, error: &Error) {
+        let (context, peers) = self.engine.core.boards.members_of(self.id);
+        let which = (context, Some(number));
+        self.engine.tell_of_mismatch(which, &peers, error);
     }
 
     /// The collective goes on by messages: it has not ended when this rank leaves the board.
@@ -290,11 +296,8 @@ impl<'a, 'g> Epochs<'a, 'g> {
             // It may have given up another collective because of a loss, of which this rank is going to hear.
             return self.until(Awaited::Reason);
         }
-        let (context, peers) = self.engine.core.boards.members_of(self.id);
         // Who is further has gone through what the other one is in.
-        let number = note.number.min(self.call.note.number);
-        let which = (context, Some(number));
-        self.engine.tell_of_mismatch(which, &peers, &error);
+        self.tell_all(note.number.min(self.call.note.number), &error);
         Err(in_call(&self.call, &error))
     }
 

@@ -152,6 +152,10 @@ impl Engine {
     pub(super) fn drain_deferred(&mut self) {
         while !self.core.deferred.is_empty() {
             let mut all = self.core.deferred.take();
+            let several = all.len() > 1;
+            if several {
+                self.fabric.cork();
+            }
             for deferred in all.drain(..) {
                 match deferred {
                     Deferred::Pull {
@@ -177,6 +181,9 @@ impl Engine {
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
                     Deferred::Replaced(peer) => self.replace(peer),
                 }
+            }
+            if several {
+                self.fabric.uncork();
             }
             self.core.deferred.recycle(all);
         }

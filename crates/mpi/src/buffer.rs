@@ -224,6 +224,19 @@ impl Buffer {
         }
     }
 
+    /// Copies the data into another buffer of this rank, as many bytes as both have.
+    pub(crate) fn copy_to(&self, into: &Self) {
+        match (self, into) {
+            (Self::Flat(region, _), _) => {
+                into.fill(shared(region));
+            }
+            (Self::Typed(typed), Self::Flat(region, _)) => {
+                typed.pack(region);
+            }
+            (Self::Typed(typed), Self::Typed(into)) => typed.copy_to(into),
+        }
+    }
+
     /// Copies the data without gaps, from byte `from` of them, to the front of `out`; answers how many.
     pub(crate) fn pack_from(&self, from: usize, out: &mut [u8]) -> usize {
         match self {

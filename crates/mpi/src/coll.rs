@@ -21,6 +21,7 @@
 mod allgather;
 mod allreduce;
 mod alltoall;
+pub(crate) mod alone;
 mod barrier;
 mod bcast;
 mod blocks;
@@ -103,6 +104,11 @@ impl Members {
             crowded: load.awake != 0 && here > load.cores,
             hosts,
         }
+    }
+
+    /// This rank alone.
+    pub(crate) fn one() -> Self {
+        Self::some(0, 1, false)
     }
 
     /// Some of them, of whom this process is number `rank`, and who are all on one host or each on its own.

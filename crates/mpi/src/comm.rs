@@ -17,6 +17,7 @@ use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
 use crate::coll::inter::{self as sides, Sides};
+use crate::coll::on_board::{self, Demand};
 use crate::coll::{self, Collective, Members, Placement};
 use crate::engine::schedule::{CollectiveContext, Schedule};
 use crate::engine::{Guard, PersistentOperation, RequestId, Shared, Status, WaitFor};
@@ -454,10 +455,24 @@ impl Comm {
     #[inline]
     pub fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
         let collective = collective.into();
+        if self.size() == 1
+            && let Some(demand) = on_board::outline(&collective, 0, 1)
+        {
+            return self.run_alone(&collective, &demand);
+        }
         match self.run_on_board(&collective) {
             Some(outcome) => outcome.map_err(|error| self.with_places(error)),
             None => self.run_schedule(collective.schedule(|| Members::of(self))?),
         }
+    }
+
+    /// Carries out a collective of this rank alone.
+    fn run_alone(&self, collective: &Collective<'_>, demand: &Demand) -> Result<()> {
+        on_board::check(collective, &Members::one())?;
+        self.next_number(Form::Blocking);
+        self.lock().pass_alone(demand.place(), self.context() | 1)?;
+        coll::alone::carry_out(collective);
+        Ok(())
     }
 
     /// An error, with where the two ranks are whose collectives do not fit each other, if it is that of one.

@@ -182,6 +182,11 @@ impl Demand {
         }
     }
 
+    /// Place of its name in [`COLLECTIVES`].
+    pub(crate) fn place(&self) -> usize {
+        self.place
+    }
+
     /// The collective, as number `number` of its communicator.
     #[inline]
     pub(crate) fn call(&self, number: u32) -> BoardCall {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Datatype, Recipe};
+use super::Datatype;
+use super::construct::Parts;
 use crate::error::{Error, ErrorClass, Result};
 
 /// Storage order of an array.
@@ -94,14 +95,14 @@ impl Share {
     }
 }
 
-/// Builds the datatype of a subarray: that of its elements, nested, resized to the whole array.
+/// A subarray: its elements, nested, resized to the whole array.
 pub(super) fn subarray(
     sizes: &[i64],
     subsizes: &[i64],
     starts: &[i64],
     order: Order,
     of: &Arc<Datatype>,
-) -> Result<Arc<Datatype>> {
+) -> Result<Parts> {
     if sizes.is_empty() || sizes.len() != subsizes.len() || sizes.len() != starts.len() {
         return Err(argument(format!(
             "a subarray has at least 1 dimension, not {}",
@@ -121,7 +122,7 @@ pub(super) fn subarray(
     nested(sizes, &shares, order, of)
 }
 
-/// Builds the datatype of a process' share of a distributed array.
+/// A process' share of a distributed array.
 pub(super) fn darray(
     (size, rank): (i64, i64),
     sizes: &[i64],
@@ -129,7 +130,7 @@ pub(super) fn darray(
     processes: &[i64],
     order: Order,
     of: &Arc<Datatype>,
-) -> Result<Arc<Datatype>> {
+) -> Result<Parts> {
     let dimensions = sizes.len();
     if dimensions == 0 || dimensions != distributions.len() || dimensions != processes.len() {
         return Err(argument(format!(
@@ -166,50 +167,24 @@ pub(super) fn darray(
 }
 
 /// From the fastest dimension to the slowest: the share of each, a row of the inner ones apart.
-fn nested(
-    sizes: &[i64],
-    shares: &[Share],
-    order: Order,
-    of: &Arc<Datatype>,
-) -> Result<Arc<Datatype>> {
-    let dimensions: Vec<usize> = match order {
-        Order::C => (0..sizes.len()).rev().collect(),
-        Order::Fortran => (0..sizes.len()).collect(),
-    };
+fn nested(sizes: &[i64], shares: &[Share], order: Order, of: &Arc<Datatype>) -> Result<Parts> {
     let mut row = of.extent() as i64;
-    let mut inner = Arc::clone(of);
+    let mut inner = Parts::same(of);
     let mut first = 0i64;
-    for dimension in dimensions {
+    for step in 0..sizes.len() {
+        let dimension = match order {
+            Order::C => sizes.len() - 1 - step,
+            Order::Fortran => step,
+        };
         let share = shares[dimension];
         let large = || argument("the array is larger than any memory".to_owned());
-        // A block of rows, repeated; `Hvector` counts in bytes, whatever the extent of `inner`.
-        let rows = |count: i64| {
-            Datatype::build(
-                Recipe::Hvector {
-                    count,
-                    block: 1,
-                    stride: row,
-                    of: Arc::clone(&inner),
-                },
-                true,
-            )
-        };
+        // A block of rows, repeated: rows are counted in bytes, whatever the extent of `inner`.
+        let rows = |count: i64| inner.times(count as usize, i128::from(row));
         let stride = share.stride.checked_mul(row).ok_or_else(large)?;
-        let whole = Recipe::Hvector {
-            count: share.count,
-            block: 1,
-            stride,
-            of: rows(share.length)?,
-        };
-        let mut dealt = Datatype::build(whole, true)?;
+        let mut dealt = rows(share.length)?.times(share.count as usize, i128::from(stride))?;
         if share.tail > 0 {
             let after = share.count.checked_mul(stride).ok_or_else(large)?;
-            let both = Recipe::Struct {
-                blocks: [1, 1].into(),
-                displacements: [0, after].into(),
-                of: [dealt, rows(share.tail)?].into(),
-            };
-            dealt = Datatype::build(both, true)?;
+            dealt = dealt.followed(rows(share.tail)?.shifted(i128::from(after))?)?;
         }
         first = share
             .start
@@ -219,20 +194,9 @@ fn nested(
         row = row.checked_mul(sizes[dimension]).ok_or_else(large)?;
         inner = dealt;
     }
-    let placed = Recipe::Hindexed {
-        blocks: [1].into(),
-        displacements: [first].into(),
-        of: inner,
-    };
-    let placed = Datatype::build(placed, true)?;
-    Datatype::build(
-        Recipe::Resized {
-            lower: 0,
-            extent: row,
-            of: placed,
-        },
-        true,
-    )
+    Ok(inner
+        .shifted(i128::from(first))?
+        .resized(0, i128::from(row)))
 }
 
 fn argument(text: String) -> Error {

@@ -5,14 +5,14 @@ use weft_atomic::AtomicBool;
 
 use super::array;
 use super::bounds::{Bounds, too_large};
-use super::layout::Layout;
+use super::layout::{Layout, List};
 use super::signature::Signature;
 use super::{Basic, BasicKind, Datatype, Recipe};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 
 /// What a recipe amounts to.
-struct Parts {
+pub(super) struct Parts {
     bounds: Bounds,
     layout: Layout,
     signature: Arc<Signature>,
@@ -160,10 +160,7 @@ impl Parts {
                 blocks,
                 displacements,
                 of,
-            } => {
-                let unit = of.extent() as i128;
-                Self::indexed(blocks, displacements, unit, of)
-            }
+            } => Self::indexed(blocks, displacements, of.extent() as i128, of),
             Recipe::Hindexed {
                 blocks,
                 displacements,
@@ -173,12 +170,12 @@ impl Parts {
                 block,
                 displacements,
                 of,
-            } => Self::blocks(*block, displacements, of.extent() as i128, of),
+            } => Self::indexed_block(*block, displacements, of.extent() as i128, of),
             Recipe::HindexedBlock {
                 block,
                 displacements,
                 of,
-            } => Self::blocks(*block, displacements, 1, of),
+            } => Self::indexed_block(*block, displacements, 1, of),
             Recipe::Struct {
                 blocks,
                 displacements,
@@ -187,13 +184,12 @@ impl Parts {
                 if blocks.len() != displacements.len() || blocks.len() != of.len() {
                     return Err(lengths(blocks.len(), displacements.len()));
                 }
-                let parts = blocks.iter().zip(displacements).zip(of).map(
-                    |((&block, &displacement), of)| {
-                        let part = Self::block(length("blocklength", block)?, of)?;
-                        part.shifted(i128::from(displacement))
-                    },
-                );
-                Self::joined(parts)
+                let mut joining = Joining::of(blocks.len());
+                for ((&block, &displacement), of) in blocks.iter().zip(displacements).zip(of) {
+                    let count = length("blocklength", block)?;
+                    joining.add(count, of, i128::from(displacement))?;
+                }
+                joining.finish()
             }
             Recipe::Subarray {
                 sizes,
@@ -201,9 +197,7 @@ impl Parts {
                 starts,
                 order,
                 of,
-            } => Ok(Self::same(&array::subarray(
-                sizes, subsizes, starts, *order, of,
-            )?)),
+            } => array::subarray(sizes, subsizes, starts, *order, of),
             Recipe::Darray {
                 size,
                 rank,
@@ -214,20 +208,10 @@ impl Parts {
                 of,
             } => {
                 let place = (*size, *rank);
-                Ok(Self::same(&array::darray(
-                    place,
-                    sizes,
-                    distributions,
-                    processes,
-                    *order,
-                    of,
-                )?))
+                array::darray(place, sizes, distributions, processes, *order, of)
             }
             Recipe::Resized { lower, extent, of } => {
-                let mut parts = Self::same(of);
-                let lower = i128::from(*lower);
-                parts.bounds.marked = Some((lower, lower + i128::from(*extent)));
-                Ok(parts)
+                Ok(Self::same(of).resized(i128::from(*lower), i128::from(*extent)))
             }
         }
     }
@@ -266,7 +250,7 @@ impl Parts {
         })
     }
 
-    fn same(of: &Arc<Datatype>) -> Self {
+    pub(super) fn same(of: &Arc<Datatype>) -> Self {
         Self {
             bounds: of.bounds,
             layout: of.layout.clone(),
@@ -279,7 +263,8 @@ impl Parts {
         Self::same(of).times(count, of.extent() as i128)
     }
 
-    fn times(&self, count: usize, stride: i128) -> Result<Self> {
+    /// `count` times the same, `stride` bytes from start to start.
+    pub(super) fn times(&self, count: usize, stride: i128) -> Result<Self> {
         let bytes = self
             .layout
             .bytes()
@@ -296,7 +281,7 @@ impl Parts {
         })
     }
 
-    fn shifted(self, by: i128) -> Result<Self> {
+    pub(super) fn shifted(self, by: i128) -> Result<Self> {
         let bounds = self.bounds.shifted(by).checked()?;
         // Without data it does not matter where they would be.
         let layout = isize::try_from(by).map_or(Layout::EMPTY, |by| self.layout.shifted(by));
@@ -307,23 +292,18 @@ impl Parts {
         })
     }
 
-    fn joined(parts: impl Iterator<Item = Result<Self>>) -> Result<Self> {
-        let (mut bounds, mut bytes) = (Bounds::EMPTY, 0usize);
-        let (mut layouts, mut signatures) = (Vec::new(), Vec::new());
-        for part in parts {
-            let part = part?;
-            bounds = bounds.joined(&part.bounds);
-            bytes = bytes
-                .checked_add(part.layout.bytes())
-                .ok_or_else(too_large)?;
-            isize::try_from(bytes).map_err(|_| too_large())?;
-            layouts.push(part.layout);
-            signatures.push(part.signature);
-        }
+    /// With these bounds.
+    pub(super) fn resized(mut self, lower: i128, extent: i128) -> Self {
+        self.bounds.marked = Some((lower, lower + extent));
+        self
+    }
+
+    /// These, then others.
+    pub(super) fn followed(self, others: Self) -> Result<Self> {
         Ok(Self {
-            bounds: bounds.checked()?,
-            layout: Layout::sequence(layouts)?,
-            signature: Signature::sequence(signatures),
+            bounds: self.bounds.joined(&others.bounds).checked()?,
+            layout: Layout::sequence([self.layout, others.layout])?,
+            signature: Signature::sequence(vec![self.signature, others.signature]),
         })
     }
 
@@ -336,27 +316,86 @@ impl Parts {
         if blocks.len() != displacements.len() {
             return Err(lengths(blocks.len(), displacements.len()));
         }
-        Self::joined(
-            blocks
-                .iter()
-                .zip(displacements)
-                .map(|(&block, &displacement)| {
-                    let part = Self::block(length("blocklength", block)?, of)?;
-                    part.shifted(i128::from(displacement) * unit)
-                }),
-        )
+        let mut joining = Joining::of(blocks.len());
+        for (&block, &displacement) in blocks.iter().zip(displacements) {
+            let count = length("blocklength", block)?;
+            joining.add(count, of, i128::from(displacement) * unit)?;
+        }
+        joining.finish()
     }
 
-    fn blocks(block: i64, displacements: &[i64], unit: i128, of: &Arc<Datatype>) -> Result<Self> {
-        let block = Self::block(length("blocklength", block)?, of)?;
-        Self::joined(displacements.iter().map(|&displacement| {
-            let part = Self {
-                bounds: block.bounds,
-                layout: block.layout.clone(),
-                signature: Arc::clone(&block.signature),
-            };
-            part.shifted(i128::from(displacement) * unit)
-        }))
+    fn indexed_block(
+        block: i64,
+        displacements: &[i64],
+        unit: i128,
+        of: &Arc<Datatype>,
+    ) -> Result<Self> {
+        let count = length("blocklength", block)?;
+        let mut joining = Joining::of(displacements.len());
+        for &displacement in displacements {
+            joining.add(count, of, i128::from(displacement) * unit)?;
+        }
+        joining.finish()
+    }
+}
+
+/// Blocks that are joined to one datatype, in order.
+struct Joining {
+    bounds: Bounds,
+    bytes: usize,
+    layout: List,
+    /// Signatures, and how often each follows, where neighbours differ.
+    signatures: Vec<(Arc<Signature>, u64)>,
+}
+
+impl Joining {
+    /// There may be as many as `blocks`.
+    fn of(blocks: usize) -> Self {
+        Self {
+            bounds: Bounds::EMPTY,
+            bytes: 0,
+            layout: List::with_room_for(blocks),
+            signatures: Vec::new(),
+        }
+    }
+
+    /// Appends a block of `count` elements, one after the other, which begins `at`.
+    fn add(&mut self, count: usize, of: &Arc<Datatype>, at: i128) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let block = of.bounds.repeated(count as i128, of.extent() as i128)?;
+        self.bounds = self.bounds.joined(&block.shifted(at));
+        let bytes = of.layout.bytes().checked_mul(count);
+        self.bytes = bytes
+            .and_then(|bytes| bytes.checked_add(self.bytes))
+            .filter(|bytes| isize::try_from(*bytes).is_ok())
+            .ok_or_else(too_large)?;
+        // A place that does not fit is refused with the bounds, if there are any data.
+        let at = isize::try_from(at).unwrap_or(0);
+        self.layout.append(&of.layout, (count, of.extent()), at)?;
+        match self.signatures.last_mut() {
+            Some((last, times)) if Arc::ptr_eq(last, &of.signature) => *times += count as u64,
+            _ => self
+                .signatures
+                .push((Arc::clone(&of.signature), count as u64)),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Parts> {
+        let bounds = self.bounds.checked()?;
+        let signatures = self.signatures.iter();
+        let mut signatures = signatures.map(|(one, times)| Signature::repeated(one, *times));
+        let signature = match (self.signatures.len(), signatures.next()) {
+            (1, Some(only)) => only,
+            (_, first) => Signature::sequence(first.into_iter().chain(signatures).collect()),
+        };
+        Ok(Parts {
+            bounds,
+            layout: self.layout.finish()?,
+            signature,
+        })
     }
 }
 

@@ -147,7 +147,7 @@ impl Layout {
     pub fn sequence(parts: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut list = List::default();
         for part in parts {
-            if let Some(node) = part.node {
+            if let Some(node) = &part.node {
                 list.push(part.offset, node);
             }
         }
@@ -198,7 +198,7 @@ impl Node {
         }
         let mut list = List::default();
         for (offset, bytes) in self.spread() {
-            list.push(offset, Node::block(bytes));
+            list.push_block(offset, bytes);
         }
         list.finish()
     }
@@ -243,122 +243,191 @@ impl Drop for Node {
     }
 }
 
-/// Collects the parts of a sequence and finds its simplest shape.
+/// One part of a sequence.
+#[derive(Clone)]
+enum Part {
+    /// One piece of so many bytes.
+    Block(usize),
+    Tree(Arc<Node>),
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Block(bytes) => *bytes,
+            Self::Tree(node) => node.bytes,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Block(bytes), Self::Block(others)) => bytes == others,
+            (Self::Tree(node), Self::Tree(other)) => Arc::ptr_eq(node, other),
+            _ => false,
+        }
+    }
+
+    fn into_node(self) -> Arc<Node> {
+        match self {
+            Self::Block(bytes) => Node::block(bytes),
+            Self::Tree(node) => node,
+        }
+    }
+}
+
+/// Collects the parts of a sequence, by their displacements, and finds its simplest shape.
 #[derive(Default)]
-struct List {
-    parts: Vec<(isize, Arc<Node>)>,
+pub(super) struct List {
+    parts: Vec<(isize, Part)>,
 }
 
 impl List {
-    fn push(&mut self, offset: isize, node: Arc<Node>) {
+    pub fn with_room_for(parts: usize) -> Self {
+        Self {
+            parts: Vec::with_capacity(parts),
+        }
+    }
+
+    /// Appends `count` times a layout, `stride` apart, from `at` on. The caller has checked that the sum of bytes fits, and checks
+    /// the bounds of all.
+    pub fn append(
+        &mut self,
+        layout: &Layout,
+        (count, stride): (usize, isize),
+        at: isize,
+    ) -> Result<()> {
+        let Some(node) = &layout.node else {
+            return Ok(());
+        };
+        let offset = layout.offset.wrapping_add(at);
+        match node.shape {
+            Shape::Block if count == 1 || stride == node.bytes.cast_signed() => {
+                self.push_block(offset, node.bytes * count);
+            }
+            _ if count == 1 => self.push(offset, node),
+            _ => {
+                let repeated = layout.repeated(count, stride)?.shifted(at);
+                if let Some(node) = &repeated.node {
+                    self.push(repeated.offset, node);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, offset: isize, node: &Arc<Node>) {
         match &node.shape {
             Shape::Blocks(pieces) if pieces.len() <= SPLICED => {
                 for piece in pieces {
-                    self.push(offset.wrapping_add(piece.offset), Node::block(piece.bytes));
+                    self.push_block(offset.wrapping_add(piece.offset), piece.bytes);
                 }
             }
             Shape::Even { piece, offsets } if offsets.len() <= SPLICED => {
                 for inner in offsets {
-                    self.push(offset.wrapping_add(*inner), Node::block(*piece));
+                    self.push_block(offset.wrapping_add(*inner), *piece);
                 }
             }
-            Shape::Block => match self.parts.last_mut() {
-                Some((place, last))
-                    if matches!(last.shape, Shape::Block)
-                        && place.wrapping_add(last.bytes.cast_signed()) == offset =>
-                {
-                    *last = Node::block(last.bytes + node.bytes);
-                }
-                _ => self.parts.push((offset, node)),
-            },
-            _ => self.parts.push((offset, node)),
+            Shape::Block => self.push_block(offset, node.bytes),
+            _ => self.parts.push((offset, Part::Tree(Arc::clone(node)))),
         }
+    }
+
+    fn push_block(&mut self, offset: isize, bytes: usize) {
+        if let Some((place, Part::Block(last))) = self.parts.last_mut()
+            && place.wrapping_add(last.cast_signed()) == offset
+        {
+            *last += bytes;
+            return;
+        }
+        self.parts.push((offset, Part::Block(bytes)));
     }
 
     /// The stride, if the parts are the same thing at equal distances.
     fn regular(&self) -> Option<isize> {
-        let [(first, node), (second, _), ..] = &self.parts[..] else {
+        let [(first, part), (second, _), ..] = &self.parts[..] else {
             return None;
         };
         let stride = second.checked_sub(*first)?;
-        let same = |other: &Arc<Node>| {
-            Arc::ptr_eq(node, other)
-                || (matches!((&node.shape, &other.shape), (Shape::Block, Shape::Block))
-                    && node.bytes == other.bytes)
-        };
         let even = self
             .parts
             .windows(2)
             .all(|pair| pair[0].0.checked_add(stride) == Some(pair[1].0));
-        (even && self.parts.iter().all(|(_, other)| same(other))).then_some(stride)
+        (even && self.parts.iter().all(|(_, other)| part.is_same(other))).then_some(stride)
     }
 
-    fn finish(mut self) -> Result<Layout> {
+    pub fn finish(mut self) -> Result<Layout> {
         if self.parts.len() <= 1 {
             return Ok(match self.parts.pop() {
-                Some((offset, node)) => Layout {
+                Some((offset, part)) => Layout {
                     offset,
-                    node: Some(node),
+                    node: Some(part.into_node()),
                 },
                 None => Layout::EMPTY,
             });
         }
         if let Some(stride) = self.regular() {
-            let (offset, node) = self.parts[0].clone();
+            let (count, (offset, part)) = (self.parts.len(), self.parts.swap_remove(0));
             return Layout {
                 offset,
-                node: Some(node),
+                node: Some(part.into_node()),
             }
-            .repeated(self.parts.len(), stride);
+            .repeated(count, stride);
         }
-        let mut before = 0;
+        self.irregular().bounded()
+    }
+
+    /// The node of parts of different kinds, or at different distances.
+    fn irregular(self) -> Arc<Node> {
+        let (mut depth, mut pieces, mut blocks, mut even) = (0, 0u64, true, true);
+        let piece = self.parts.first().map_or(0, |(_, part)| part.bytes());
+        for (_, part) in &self.parts {
+            match part {
+                Part::Block(bytes) => {
+                    pieces = pieces.saturating_add(1);
+                    even &= *bytes == piece;
+                }
+                Part::Tree(node) => {
+                    pieces = pieces.saturating_add(node.pieces);
+                    depth = depth.max(node.depth);
+                    blocks = false;
+                }
+            }
+        }
+        let mut all = 0;
         let mut next = |bytes: usize| {
-            before += bytes;
-            before - bytes
+            all += bytes;
+            all - bytes
         };
-        let depth = self
-            .parts
-            .iter()
-            .map(|(_, node)| node.depth)
-            .max()
-            .unwrap_or(0)
-            + 1;
-        let pieces = self
-            .parts
-            .iter()
-            .fold(0, |sum: u64, (_, node)| sum.saturating_add(node.pieces));
-        let is_block = |node: &Node| matches!(node.shape, Shape::Block);
-        let piece = self.parts[0].1.bytes;
-        let shape = if !self.parts.iter().all(|(_, node)| is_block(node)) {
-            let part = |(offset, node): (isize, Arc<Node>)| Subtree {
+        let parts = self.parts.into_iter();
+        let shape = if !blocks {
+            let subtree = |(offset, part): (isize, Part)| Subtree {
                 offset,
-                before: next(node.bytes),
-                node,
+                before: next(part.bytes()),
+                node: part.into_node(),
             };
-            Shape::Sequence(self.parts.into_iter().map(part).collect())
-        } else if self.parts.iter().all(|(_, node)| node.bytes == piece) {
-            let offset = |(offset, node): (isize, Arc<Node>)| {
-                next(node.bytes);
+            Shape::Sequence(parts.map(subtree).collect())
+        } else if even {
+            let offset = |(offset, part): (isize, Part)| {
+                next(part.bytes());
                 offset
             };
             Shape::Even {
                 piece,
-                offsets: self.parts.into_iter().map(offset).collect(),
+                offsets: parts.map(offset).collect(),
             }
         } else {
-            let piece = |(offset, node): (isize, Arc<Node>)| Piece {
+            let piece = |(offset, part): (isize, Part)| Piece {
                 offset,
-                before: next(node.bytes),
-                bytes: node.bytes,
+                before: next(part.bytes()),
+                bytes: part.bytes(),
             };
-            Shape::Blocks(self.parts.into_iter().map(piece).collect())
+            Shape::Blocks(parts.map(piece).collect())
         };
         Arc::new(Node {
-            bytes: before,
+            bytes: all,
             shape,
-            depth,
+            depth: depth + 1,
             pieces,
         })
-        .bounded()
     }
 }

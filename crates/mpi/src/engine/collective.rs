@@ -65,6 +65,26 @@ impl Engine {
         self.advance(id);
     }
 
+    /// Counts a collective of this rank alone, whose name has this place in
+    /// [`COLLECTIVES`](super::counters::COLLECTIVES), and in which the engine has nothing to do.
+    ///
+    /// # Errors
+    /// `Revoked`.
+    pub(crate) fn pass_alone(&mut self, place: usize, context: u32) -> Result<()> {
+        if !self.core.lost.is_quiet()
+            && let Some(error) = self.core.lost.refusal(context)
+        {
+            return Err(error);
+        }
+        let counters = &*self.core.counters;
+        counters.collective_at(place);
+        counters.collectives_ended.add(1);
+        let named = (-1, context);
+        self.core.raise(EventKind::CollectiveBegun, None, named, 0);
+        self.core.raise(EventKind::CollectiveEnded, None, named, 0);
+        Ok(())
+    }
+
     /// A collective with a lost member, or of a revoked communicator, ends before it begins.
     #[cold]
     fn refuse_with_lost(&mut self, id: RunId) {

@@ -2,10 +2,9 @@
 
 use super::super::{Blocks, Members};
 use super::{all_arrive, await_all, slices};
-use crate::buffer::{self, Buffer};
+use crate::buffer::Buffer;
 use crate::engine::boards::{Audience, Awaited, Epochs};
 use crate::error::Result;
-use weft_fabric::SharedBytes;
 
 #[inline]
 pub(super) fn bcast(
@@ -63,18 +62,8 @@ pub(super) fn gather(
         }
     }
     if let Some(send) = send {
-        copy(send, &receive.block(root))?;
+        send.copy_to(&receive.block(root));
     }
-    Ok(())
-}
-
-/// What this rank has for itself.
-#[inline]
-pub(super) fn copy(from: &Buffer, into: &Buffer) -> Result<()> {
-    match from {
-        Buffer::Flat(region, _) => into.fill(buffer::shared(region)),
-        Buffer::Typed(_) => into.fill(SharedBytes::of(&from.packed()?)),
-    };
     Ok(())
 }
 
@@ -107,7 +96,10 @@ pub(super) fn scatter(
         epochs.arrive(Audience::Mine);
     }
     match (send, receive) {
-        (Some(send), Some(receive)) => copy(&send.block(root), receive),
+        (Some(send), Some(receive)) => {
+            send.block(root).copy_to(receive);
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
@@ -154,7 +146,10 @@ pub(super) fn allgather(
             }
         }
     }
-    send.map_or(Ok(()), |send| copy(send, &receive.block(members.rank)))
+    if let Some(send) = send {
+        send.copy_to(&receive.block(members.rank));
+    }
+    Ok(())
 }
 
 pub(super) fn alltoall(
@@ -177,5 +172,8 @@ pub(super) fn alltoall(
             epochs.take(other, (all, rank * length), &into, (start, length))?;
         }
     }
-    send.map_or(Ok(()), |send| copy(&send.block(rank), &receive.block(rank)))
+    if let Some(send) = send {
+        send.block(rank).copy_to(&receive.block(rank));
+    }
+    Ok(())
 }

@@ -14,7 +14,7 @@
 
 use super::super::plan::Plan;
 use super::super::{Blocks, Members};
-use super::blocks::{copy, hear};
+use super::blocks::hear;
 use super::{Rest, await_all};
 use crate::buffer::{self, Buffer};
 use crate::engine::boards::{Audience, Epochs, MOST_OWN};
@@ -76,7 +76,7 @@ pub(super) fn gather(
         }
     }
     if let Some(send) = send {
-        copy(send, &receive.block(root))?;
+        send.copy_to(&receive.block(root));
     }
     rest.finish(epochs)
 }
@@ -106,7 +106,7 @@ pub(super) fn scatter(
         rest.send_to_all(members, Some(send));
     }
     if let Some(receive) = receive {
-        copy(&send.block(root), receive)?;
+        send.block(root).copy_to(receive);
     }
     rest.finish(epochs)
 }
@@ -139,7 +139,8 @@ pub(super) fn alltoall(
         rest.send_to_all(members, send);
     }
     if let Some(send) = send {
-        copy(&send.block(members.rank), &receive.block(members.rank))?;
+        send.block(members.rank)
+            .copy_to(&receive.block(members.rank));
     }
     rest.finish(epochs)
 }

@@ -196,6 +196,21 @@ static void datatype(void)
     }
 }
 
+static void indexed(void)
+{
+    int lengths[64], places[64];
+    for (int block = 0; block < 64; block++) {
+        lengths[block] = 1 + block % 3;
+        places[block] = 5 * block;
+    }
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Datatype made;
+        MPI_Type_indexed(64, lengths, places, MPI_DOUBLE, &made);
+        MPI_Type_commit(&made);
+        MPI_Type_free(&made);
+    }
+}
+
 static void group(void)
 {
     for (int call = 0; call < CALLS; call++) {
@@ -203,6 +218,27 @@ static void group(void)
         MPI_Comm_group(MPI_COMM_WORLD, &all);
         MPI_Group_free(&all);
     }
+}
+
+static void allreduce_alone(void)
+{
+    double value = 1, sum;
+    for (int call = 0; call < CALLS; call++)
+        MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+}
+
+static const struct {
+    const char *name;
+    void (*body)(void);
+} local[] = {{"datatype", datatype}, {"indexed", indexed}, {"group", group}, {"allreduce_alone", allreduce_alone}};
+
+/* The body of a call of the request that takes no other rank, or NULL. */
+static void (*local_of(const struct task *task))(void)
+{
+    for (size_t index = 0; index < sizeof local / sizeof *local; index++)
+        if (task_is(task, "call", local[index].name))
+            return local[index].body;
+    return NULL;
 }
 
 static void test(void)
@@ -412,10 +448,10 @@ static double count(const struct task *task)
             pause_outside();
             steps = steps_of(task_is(task, "call", "recv") ? receive : probe_and_receive);
         }
-    } else if (task_is(task, "call", "datatype") || task_is(task, "call", "group")) {
+    } else if (local_of(task)) {
         counter = 0;
         if (task->rank == 0)
-            steps = steps_of(task_is(task, "call", "datatype") ? datatype : group);
+            steps = steps_of(local_of(task));
     } else if (task_is(task, "call", "posted") || task_is(task, "call", "waitall") || task_is(task, "call", "waitany")) {
         if (task->rank == 1)
             irecv();

@@ -340,59 +340,79 @@ impl Parts {
 }
 
 /// Blocks that are joined to one datatype, in order.
-struct Joining {
-    bounds: Bounds,
+struct Joining<'a> {
     bytes: usize,
     layout: List,
-    /// Signatures, and how often each follows, where neighbours differ.
-    signatures: Vec<(Arc<Signature>, u64)>,
+    /// Where neighbours are blocks of the same datatype, they are one.
+    kinds: Vec<Kind<'a>>,
 }
 
-impl Joining {
+/// Blocks of one datatype that follow each other in the type map.
+struct Kind<'a> {
+    of: &'a Datatype,
+    elements: u64,
+    /// Where the first and the last of their elements begin, in memory.
+    first: i128,
+    last: i128,
+}
+
+impl<'a> Joining<'a> {
     /// There may be as many as `blocks`.
     fn of(blocks: usize) -> Self {
         Self {
-            bounds: Bounds::EMPTY,
             bytes: 0,
             layout: List::with_room_for(blocks),
-            signatures: Vec::new(),
+            kinds: Vec::new(),
         }
     }
 
     /// Appends a block of `count` elements, one after the other, which begins `at`.
-    fn add(&mut self, count: usize, of: &Arc<Datatype>, at: i128) -> Result<()> {
+    fn add(&mut self, count: usize, of: &'a Datatype, at: i128) -> Result<()> {
         if count == 0 {
             return Ok(());
         }
-        let block = of.bounds.repeated(count as i128, of.extent() as i128)?;
-        self.bounds = self.bounds.joined(&block.shifted(at));
         let bytes = of.layout.bytes().checked_mul(count);
         self.bytes = bytes
             .and_then(|bytes| bytes.checked_add(self.bytes))
             .filter(|bytes| isize::try_from(*bytes).is_ok())
             .ok_or_else(too_large)?;
+        // Products of 64 bits each fit; sums that are saturated are refused with the bounds.
+        let end = at.saturating_add((count as i128 - 1) * of.extent() as i128);
+        let (first, last) = (at.min(end), at.max(end));
+        match self.kinds.last_mut() {
+            Some(kind) if std::ptr::eq(kind.of, of) => {
+                kind.elements = kind.elements.saturating_add(count as u64);
+                kind.first = kind.first.min(first);
+                kind.last = kind.last.max(last);
+            }
+            _ => self.kinds.push(Kind {
+                of,
+                elements: count as u64,
+                first,
+                last,
+            }),
+        }
         // A place that does not fit is refused with the bounds, if there are any data.
         let at = isize::try_from(at).unwrap_or(0);
-        self.layout.append(&of.layout, (count, of.extent()), at)?;
-        match self.signatures.last_mut() {
-            Some((last, times)) if Arc::ptr_eq(last, &of.signature) => *times += count as u64,
-            _ => self
-                .signatures
-                .push((Arc::clone(&of.signature), count as u64)),
-        }
-        Ok(())
+        self.layout.append(&of.layout, (count, of.extent()), at)
     }
 
     fn finish(self) -> Result<Parts> {
-        let bounds = self.bounds.checked()?;
-        let signatures = self.signatures.iter();
-        let mut signatures = signatures.map(|(one, times)| Signature::repeated(one, *times));
-        let signature = match (self.signatures.len(), signatures.next()) {
-            (1, Some(only)) => only,
-            (_, first) => Signature::sequence(first.into_iter().chain(signatures).collect()),
+        let mut bounds = Bounds::EMPTY;
+        for Kind {
+            of, first, last, ..
+        } in &self.kinds
+        {
+            bounds = bounds.joined(&of.bounds.shifted(*first));
+            bounds = bounds.joined(&of.bounds.shifted(*last));
+        }
+        let signature = |kind: &Kind<'_>| Signature::repeated(&kind.of.signature, kind.elements);
+        let signature = match &self.kinds[..] {
+            [only] => signature(only),
+            several => Signature::sequence(several.iter().map(signature).collect()),
         };
         Ok(Parts {
-            bounds,
+            bounds: bounds.checked()?,
             layout: self.layout.finish()?,
             signature,
         })

@@ -148,44 +148,50 @@ impl Engine {
         moved
     }
 
+    /// Begins several things, whose messages may leave together.
+    pub(crate) fn together<R>(&mut self, begin: impl FnOnce(&mut Self) -> R) -> R {
+        self.fabric.cork();
+        let begun = begin(self);
+        self.fabric.uncork();
+        begun
+    }
+
     /// Does what is in the queue. More may appear meanwhile; each is done once.
     pub(super) fn drain_deferred(&mut self) {
         while !self.core.deferred.is_empty() {
             let mut all = self.core.deferred.take();
-            let several = all.len() > 1;
-            if several {
-                self.fabric.cork();
-            }
-            for deferred in all.drain(..) {
-                match deferred {
-                    Deferred::Pull {
-                        request,
-                        from,
-                        envelope,
-                    } => self.pull(request, from, &envelope),
-                    Deferred::Answer { to, reply } => self.answer(to, reply),
-                    Deferred::Answered(request) => self.answered(request),
-                    Deferred::Asked { request, receive } => self.send_pieces(request, receive),
-                    Deferred::Pulled { request, error } => self.pulled(request, error),
-                    Deferred::Mismatched(run) => self.end_mismatched(run),
-                    Deferred::ToldOfMismatch {
-                        which,
-                        finder,
-                        error,
-                    } => self.end_all_of_context(which, (finder, &error)),
-                    Deferred::Advance(run) => self.advance(run),
-                    Deferred::Announced(channel) => self.expect_pieces(channel),
-                    Deferred::Withdrawn { request, error } => self.withdrawn(request, error),
-                    Deferred::Flow { from, envelope } => self.control_flow(from, &envelope),
-                    Deferred::Recovery { from, message } => self.recover(from, message),
-                    Deferred::Lost { peer, reason } => self.lose(peer, &reason),
-                    Deferred::Replaced(peer) => self.replace(peer),
-                }
-            }
-            if several {
-                self.fabric.uncork();
+            match all.len() {
+                1 => all.drain(..).for_each(|one| self.do_deferred(one)),
+                _ => self.together(|engine| all.drain(..).for_each(|one| engine.do_deferred(one))),
             }
             self.core.deferred.recycle(all);
+        }
+    }
+
+    fn do_deferred(&mut self, deferred: Deferred) {
+        match deferred {
+            Deferred::Pull {
+                request,
+                from,
+                envelope,
+            } => self.pull(request, from, &envelope),
+            Deferred::Answer { to, reply } => self.answer(to, reply),
+            Deferred::Answered(request) => self.answered(request),
+            Deferred::Asked { request, receive } => self.send_pieces(request, receive),
+            Deferred::Pulled { request, error } => self.pulled(request, error),
+            Deferred::Mismatched(run) => self.end_mismatched(run),
+            Deferred::ToldOfMismatch {
+                which,
+                finder,
+                error,
+            } => self.end_all_of_context(which, (finder, &error)),
+            Deferred::Advance(run) => self.advance(run),
+            Deferred::Announced(channel) => self.expect_pieces(channel),
+            Deferred::Withdrawn { request, error } => self.withdrawn(request, error),
+            Deferred::Flow { from, envelope } => self.control_flow(from, &envelope),
+            Deferred::Recovery { from, message } => self.recover(from, message),
+            Deferred::Lost { peer, reason } => self.lose(peer, &reason),
+            Deferred::Replaced(peer) => self.replace(peer),
         }
     }
 }

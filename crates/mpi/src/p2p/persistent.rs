@@ -79,11 +79,9 @@ impl Process {
                 return self.start_all_across_engines(ids);
             }
         }
-        let mut outcome = Ok(());
-        for id in ids {
-            let started = engine.start(*id);
-            outcome = outcome.and(started);
-        }
-        outcome
+        engine.together(|engine| {
+            let started = ids.iter().map(|id| engine.start(*id));
+            started.fold(Ok(()), Result::and)
+        })
     }
 }

@@ -34,6 +34,10 @@ mod error;
 mod generated;
 mod logical;
 mod neighbors;
+#[cfg(feature = "mpich")]
+mod of_mpich;
+#[cfg(feature = "mpich")]
+mod section;
 mod sentinel;
 mod text;
 

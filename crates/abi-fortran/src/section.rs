@@ -15,7 +15,7 @@ use crate::generated::constants::{MPI_BYTE, MPI_COMM_WORLD, MPI_ERR_BUFFER};
 use crate::sentinel;
 
 /// The most dimensions that an array of Fortran has.
-const MOST_DIMENSIONS: usize = 15;
+const MOST_DIMENSIONS: i8 = 15;
 
 /// A descriptor of gfortran 8 and later, as a procedure that is not `bind(C)` gets it. It is another one than that of `ISO_Fortran_binding.h`.
 #[repr(C)]
@@ -90,11 +90,12 @@ mod p {
 }
 
 impl Descriptor {
-    /// Whether gfortran has made it; compilers with other descriptors have the same linker names. The length of an element is below 4 GiB.
+    /// Whether gfortran has made it. Programs of compilers with other descriptors ask for the same linker names: flang has version, rank and type where
+    /// the length of an element is here, Intel's compilers have bits that are never all zero where version is, and zeros where rank and type are.
     fn is_of_gfortran(&self) -> bool {
-        self.version == 0
-            && self.element_length >> 32 == 0
-            && (0..=MOST_DIMENSIONS as i8).contains(&self.rank)
+        self.element_length >> 32 == 0
+            && (self.version == 0 || self.kind != 0)
+            && (0..=MOST_DIMENSIONS).contains(&self.rank)
     }
 
     /// The bytes between positions whose indices differ by one.

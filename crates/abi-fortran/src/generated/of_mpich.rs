@@ -7126,11 +7126,11 @@ also!(mpi_register_datarep_: pmpir_register_datarep_f08_);
 
 also!(mpi_register_datarep_c_f08_: mpi_register_datarep_f08_large_ pmpir_register_datarep_c_f08_ pmpir_register_datarep_f08_large_);
 
-also!(mpi_remove_error_class_: pmpir_remove_error_class_f08_);
+also!(mpi_remove_error_class_: pmpir_remove_error_class_f08_ mpi_delete_error_class_f08_ pmpir_delete_error_class_f08_);
 
-also!(mpi_remove_error_code_: pmpir_remove_error_code_f08_);
+also!(mpi_remove_error_code_: pmpir_remove_error_code_f08_ mpi_delete_error_code_f08_ pmpir_delete_error_code_f08_);
 
-also!(mpi_remove_error_string_: pmpir_remove_error_string_f08_);
+also!(mpi_remove_error_string_: pmpir_remove_error_string_f08_ mpi_delete_error_string_f08_ pmpir_delete_error_string_f08_);
 
 also!(mpi_request_free_: pmpir_request_free_f08_);
 
@@ -9003,6 +9003,10 @@ pub static __mpi_f08_compile_constants_MOD_mpi_real16: c_int = 1275072555;
 pub static __mpi_f08_compile_constants_MOD_mpi_complex16: c_int = 1275072554;
 #[unsafe(no_mangle)]
 pub static __mpi_f08_compile_constants_MOD_mpi_complex32: c_int = 1275076652;
+#[unsafe(no_mangle)]
+pub static __mpi_f08_compile_constants_MOD_mpi_c_complex: c_int = 1275070528;
+#[unsafe(no_mangle)]
+pub static __mpi_f08_compile_constants_MOD_mpi_long_long_int: c_int = 1275070473;
 #[unsafe(no_mangle)]
 pub static __mpi_f08_compile_constants_MOD_mpi_lb: c_int = 1275068432;
 #[unsafe(no_mangle)]

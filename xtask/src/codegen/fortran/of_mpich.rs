@@ -31,7 +31,9 @@ pub fn file(fortran: &Fortran, tables: &Tables, values: &BTreeMap<String, i64>) 
                 body += &with_descriptors(fortran, group, function, form, name)
                     .with_context(|| format!("descriptors of {}", function.name_of(form)))?;
             } else {
-                let mut others = names(function, form, "f08");
+                let mut others = names(&function.name, form, "f08");
+                let former = FORMER.iter().filter(|(today, _)| *today == function.name);
+                others.extend(former.flat_map(|(_, former)| names(former, form, "f08")));
                 others.retain(|other| !ours.contains(other));
                 let _ = writeln!(body, "also!({name}: {});\n", others.join(" "));
             }
@@ -50,9 +52,16 @@ pub fn file(fortran: &Fortran, tables: &Tables, values: &BTreeMap<String, i64>) 
     Ok(out + "\n" + &body + &comparisons(tables) + &handles(tables, values))
 }
 
+/// Functions of MPI 4.1, and the names that MPICH had for them before.
+const FORMER: [(&str, &str); 3] = [
+    ("MPI_Remove_error_class", "MPI_Delete_error_class"),
+    ("MPI_Remove_error_code", "MPI_Delete_error_code"),
+    ("MPI_Remove_error_string", "MPI_Delete_error_string"),
+];
+
 /// The linker names of a procedure and of its form for tools: those of large forms have changed after MPICH 4.0.
-fn names(function: &Function, form: Form, suffix: &str) -> Vec<String> {
-    let name = function.name.to_lowercase();
+fn names(name: &str, form: Form, suffix: &str) -> Vec<String> {
+    let name = name.to_lowercase();
     let (library, rest) = name.split_once('_').unwrap_or((&name, ""));
     let all = [name.clone(), format!("p{library}r_{rest}")].into_iter();
     all.flat_map(|name| match form {
@@ -73,7 +82,7 @@ fn with_descriptors(
     form: Form,
     ours: &str,
 ) -> Result<String> {
-    let names = names(function, form, "f08ts");
+    let names = names(&function.name, form, "f08ts");
     let (name, others) = names.split_first().context("a name")?;
     let all = &function.parameters;
     let is_counted = all.iter().any(|one| one.kind == "DATATYPE")
@@ -156,8 +165,14 @@ fn comparisons(tables: &Tables) -> String {
 
 /// Constants that are handles, as variables: a compiler that does not insert their values refers to them.
 fn handles(tables: &Tables, values: &BTreeMap<String, i64>) -> String {
+    let value = |name: &str| {
+        let mut others = tables.other_names.iter();
+        let meant = others.find(|(other, _)| other == name);
+        let meant = meant.map_or(name, |(_, meant)| meant.as_str());
+        values.get(name).or_else(|| values.get(meant)).copied()
+    };
     let named = constants::handle_constants(tables).into_iter();
-    let named = named.filter_map(|(_, name, _)| Some((values.get(&name).copied()?, name)));
+    let named = named.filter_map(|(_, name, _)| Some((value(&name)?, name)));
     let removed = constants::OWN_OF_MPICH.iter();
     let removed = removed.filter(|(name, _)| ["MPI_LB", "MPI_UB"].contains(name));
     let removed = removed.map(|(name, value)| (*value, (*name).to_owned()));

@@ -208,6 +208,7 @@ fn programs_of_mpich_run_as_they_are() {
         ("breadth.f90", "breadth ok", &of_debian[..]),
         ("attributes_old.f90", "old ok", &names[..]),
         ("addresses.f90", "addresses ok", &names[..]),
+        ("removed.f", "removed ok", &names[..]),
     ] {
         let file = scratch(&format!("fortran-mpich-file-{source}")).join("file");
         let mut command = tool("mpiexec");
@@ -250,46 +251,82 @@ fn mpich_of_debian() -> Option<&'static [PathBuf; 2]> {
     found.as_ref()
 }
 
-/// With the modules of MPICH's `mpi_f08`, whose procedures get descriptors.
+/// Compiles a program with the modules of MPICH's `mpi_f08`, whose procedures get descriptors, and links it with MPICH's libraries. `None` if there are none,
+/// or gfortran is not the one that they were made with, which a message says.
+fn build_with_modules_of_mpich(source: &str, flags: &[&str]) -> Option<PathBuf> {
+    let [include, libraries] = mpich_of_debian().filter(|_| is_there())?;
+    let folder = scratch(&format!("fortran-of-mpich-{source}{}", flags.concat()));
+    let program = folder.join("program");
+    let output = Command::new("gfortran")
+        .arg("-g")
+        .args(flags)
+        .arg("-I")
+        .arg(include)
+        .arg("-o")
+        .arg(&program)
+        .arg(root().join("tests/programs/fortran").join(source))
+        .arg("-L")
+        .arg(libraries)
+        .arg("-Wl,--allow-shlib-undefined")
+        .args(["-l:libmpichfort.so.12", "-l:libmpich.so.12"])
+        .current_dir(&folder)
+        .output()
+        .expect("the compiler can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("Cannot read module file") {
+        eprintln!("skipped: gfortran is not that of the package:\n{said}");
+        return None;
+    }
+    assert!(output.status.success(), "{source} {flags:?}:\n{said}");
+    Some(program)
+}
+
 #[test]
 fn programs_of_mpichs_mpi_f08_run_as_they_are() {
-    let Some([include, libraries]) = mpich_of_debian().filter(|_| is_there()) else {
+    for (ranks, source, flags, said) in [
+        ("3", "f08_of_mpich.f90", &["-O1"][..], "f08 of mpich ok"),
+        ("2", "f08_of_mpich.f90", &["-O2"], "f08 of mpich ok"),
+        // The program has copies of the library's variables.
+        (
+            "3",
+            "f08_of_mpich.f90",
+            &["-O1", "-no-pie", "-fno-pic"],
+            "f08 of mpich ok",
+        ),
+        ("3", "ring_f08.f90", &["-O1"], "f08 ok"),
+        ("4", "breadth.f90", &["-O1"], "breadth ok"),
+        ("1", "handlers.f90", &["-O1"], "handlers ok"),
+        ("1", "spawn.f90", &["-O1"], "spawn ok"),
+    ] {
+        let Some(program) = build_with_modules_of_mpich(source, flags) else {
+            return;
+        };
+        let mut command = tool("mpiexec");
+        command.args(["-n", ranks, "--universe", "4"]).arg(&program);
+        // Of programs that start themselves, an argument would be one too many.
+        if source != "spawn.f90" {
+            command.arg(program.with_file_name("file"));
+        }
+        let ended = run(&mut command, Duration::from_secs(60));
+        ended.expect_success();
+        assert!(ended.out.contains(said), "{source} {flags:?}: {ended:?}");
+    }
+}
+
+/// The library between the program and MPI is not a place of the program.
+#[test]
+fn a_deadlock_of_a_program_of_mpich_names_its_lines() {
+    let Some(program) = build_with_modules_of_mpich("stuck.f90", &["-O1"]) else {
         return;
     };
-    for flags in [
-        &["-O1"][..],
-        &["-O2"],
-        // The program has copies of the library's variables.
-        &["-O1", "-no-pie", "-fno-pic"],
-    ] {
-        let folder = scratch(&format!("fortran-f08-of-mpich{}", flags.concat()));
-        let program = folder.join("program");
-        let output = Command::new("gfortran")
-            .arg("-g")
-            .args(flags)
-            .arg("-I")
-            .arg(include)
-            .arg("-o")
-            .arg(&program)
-            .arg(root().join("tests/programs/fortran/f08_of_mpich.f90"))
-            .arg("-L")
-            .arg(libraries)
-            .arg("-Wl,--allow-shlib-undefined")
-            .args(["-l:libmpichfort.so.12", "-l:libmpich.so.12"])
-            .current_dir(&folder)
-            .output()
-            .expect("the compiler can be started");
-        let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("Cannot read module file") {
-            eprintln!("skipped: gfortran is not that of the package:\n{said}");
-            return;
-        }
-        assert!(output.status.success(), "{flags:?}:\n{said}");
-        let mut command = tool("mpiexec");
-        command.args(["-n", "3"]).arg(&program);
-        let ended = run(command.arg(folder.join("file")), Duration::from_secs(60));
-        ended.expect_success();
-        assert!(ended.out.contains("f08 of mpich ok"), "{flags:?}: {ended:?}");
+    let mut command = tool("mpiexec");
+    let ended = run(
+        command.args(["-n", "2"]).arg(program),
+        Duration::from_secs(60),
+    );
+    assert_ne!(ended.code(), Some(0));
+    for said in ["deadlock", "MPI_Recv", "stuck.f90:8 (stuck)"] {
+        assert!(ended.err.contains(said), "{said}: {}", ended.err);
     }
 }
 

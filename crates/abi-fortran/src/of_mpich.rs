@@ -1,7 +1,12 @@
 //! Procedures and variables of the modules with which MPICH compiles programs with `use mpi_f08`, and of its module `mpi`, under the linker names that
 //! gfortran gives them. The names that follow from the tables are in `generated/of_mpich.rs`.
 
-#![allow(non_snake_case, non_upper_case_globals, missing_docs, clippy::missing_safety_doc)]
+#![allow(
+    non_snake_case,
+    non_upper_case_globals,
+    missing_docs,
+    clippy::missing_safety_doc
+)]
 
 use std::ffi::{c_int, c_void};
 

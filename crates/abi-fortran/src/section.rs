@@ -323,9 +323,8 @@ impl Steps {
     fn row(&mut self, Row { extent, step }: Row, of: c_int) -> Result<c_int, Refusal> {
         let (mut new, extent) = (0, extent.cast_signed() as i64);
         // SAFETY: the address is that of a variable.
-        let code = unsafe {
-            p::PMPI_Type_create_hvector_c(extent, 1, step as i64, of, &raw mut new)
-        };
+        let code =
+            unsafe { p::PMPI_Type_create_hvector_c(extent, 1, step as i64, of, &raw mut new) };
         self.keep(code, new)
     }
 }
@@ -397,7 +396,10 @@ fn parts(rows: &[Row], unit: c_int, count: usize, steps: &mut Steps) -> Result<c
     let mut blocks: Vec<(c_int, usize)> = vec![(unit, 1)];
     for row in &rows[..rows.len() - 1] {
         let &(of, units) = blocks.last().expect("there is the unit");
-        match units.checked_mul(row.extent).filter(|units| *units <= count) {
+        match units
+            .checked_mul(row.extent)
+            .filter(|units| *units <= count)
+        {
             Some(units) => blocks.push((steps.row(*row, of)?, units)),
             None => break,
         }

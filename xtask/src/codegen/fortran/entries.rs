@@ -196,7 +196,11 @@ pub fn parameters(
     for parameter in &function.parameters {
         let declaration = parameter.declaration(form).context("not in this form")?;
         let argument = Argument::of(fortran, group, function, parameter, &declaration)?;
-        lengths.extend(argument.length.map(|_| format!("{}_length", declaration.name)));
+        lengths.extend(
+            argument
+                .length
+                .map(|_| format!("{}_length", declaration.name)),
+        );
         declared.push((declaration.name, argument.kind));
     }
     Ok((declared, lengths))

@@ -90,10 +90,8 @@ fn with_descriptors(
     let (mut declared, lengths) = entries::parameters(fortran, group, function, form)?;
     let mut passed: Vec<String> = declared.iter().map(|(name, _)| name.clone()).collect();
     let mut body = String::new();
-    let there = |place: usize, kind: &str| {
-        all.get(place)
-            .is_some_and(|one| one.kind.starts_with(kind))
-    };
+    let there =
+        |place: usize, kind: &str| all.get(place).is_some_and(|one| one.kind.starts_with(kind));
     for place in 0..all.len() {
         if all[place].kind != "BUFFER" {
             continue;

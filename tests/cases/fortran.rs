@@ -235,7 +235,7 @@ fn mpich_of_debian() -> Option<&'static [PathBuf; 2]> {
             Some([include, libraries])
         };
         if within(&folder).is_none() {
-            let script = "apt-get download libmpich-dev libmpich12 && for package in *.deb; do dpkg -x \"$package\" . || exit; done";
+            let script = "apt-get -o Acquire::Retries=0 -o Acquire::http::Timeout=20 download libmpich-dev libmpich12 && for package in *.deb; do dpkg -x \"$package\" . || exit; done";
             let _ = Command::new("sh")
                 .args(["-c", script])
                 .current_dir(&folder)

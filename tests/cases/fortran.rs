@@ -2,9 +2,10 @@
 //! tested, and a message says so.
 #![allow(missing_docs)]
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use weft_tests::{Ended, installation, root, run, scratch, tool};
@@ -207,6 +208,7 @@ fn programs_of_mpich_run_as_they_are() {
         ("breadth.f90", "breadth ok", &of_debian[..]),
         ("attributes_old.f90", "old ok", &names[..]),
         ("addresses.f90", "addresses ok", &names[..]),
+        ("removed.f", "removed ok", &names[..]),
     ] {
         let file = scratch(&format!("fortran-mpich-file-{source}")).join("file");
         let mut command = tool("mpiexec");
@@ -216,6 +218,183 @@ fn programs_of_mpich_run_as_they_are() {
         ended.expect_success();
         assert!(ended.out.contains(said), "{source}: {}", ended.out);
     }
+}
+
+/// MPICH as Debian and Ubuntu package it, with the modules that its mpifort compiles with, unpacked into a folder of the target directory. If it cannot be had,
+/// or this compiler cannot read the modules, a message says so.
+fn mpich_of_debian() -> Option<&'static [PathBuf; 2]> {
+    static FOLDERS: OnceLock<Option<[PathBuf; 2]>> = OnceLock::new();
+    let found = FOLDERS.get_or_init(|| {
+        let folder = scratch("mpich-of-debian");
+        let within = |folder: &Path| {
+            let all = std::fs::read_dir(folder.join("usr/include")).ok()?;
+            let include = all.flatten().map(|one| one.path().join("mpich"));
+            let include = include.into_iter().find(|one| one.join("mpi_f08.mod").exists())?;
+            let triple = include.parent()?.file_name()?;
+            let libraries = folder.join("usr/lib").join(triple);
+            Some([include, libraries])
+        };
+        if within(&folder).is_none() {
+            let script = "apt-get -o Acquire::Retries=0 -o Acquire::http::Timeout=20 download libmpich-dev libmpich12 && for package in *.deb; do dpkg -x \"$package\" . || exit; done";
+            let _ = Command::new("sh")
+                .args(["-c", script])
+                .current_dir(&folder)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+        }
+        within(&folder)
+    });
+    if found.is_none() {
+        eprintln!("skipped: apt-get download has no libmpich-dev with mpi_f08.mod");
+    }
+    found.as_ref()
+}
+
+/// Compiles a program with the modules of MPICH's `mpi_f08`, whose procedures get descriptors, and links it with MPICH's libraries. `None` if there are none,
+/// or gfortran is not the one that they were made with, which a message says.
+fn build_with_modules_of_mpich(source: &str, flags: &[&str]) -> Option<PathBuf> {
+    let [include, libraries] = mpich_of_debian().filter(|_| is_there())?;
+    let folder = scratch(&format!("fortran-of-mpich-{source}{}", flags.concat()));
+    let program = folder.join("program");
+    let output = Command::new("gfortran")
+        .arg("-g")
+        .args(flags)
+        .arg("-I")
+        .arg(include)
+        .arg("-o")
+        .arg(&program)
+        .arg(root().join("tests/programs/fortran").join(source))
+        .arg("-L")
+        .arg(libraries)
+        .arg("-Wl,--allow-shlib-undefined")
+        .args(["-l:libmpichfort.so.12", "-l:libmpich.so.12"])
+        .current_dir(&folder)
+        .output()
+        .expect("the compiler can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("Cannot read module file") {
+        eprintln!("skipped: gfortran is not that of the package:\n{said}");
+        return None;
+    }
+    assert!(output.status.success(), "{source} {flags:?}:\n{said}");
+    Some(program)
+}
+
+#[test]
+fn programs_of_mpichs_mpi_f08_run_as_they_are() {
+    for (ranks, source, flags, said) in [
+        ("3", "f08_of_mpich.f90", &["-O1"][..], "f08 of mpich ok"),
+        ("2", "f08_of_mpich.f90", &["-O2"], "f08 of mpich ok"),
+        // The program has copies of the library's variables.
+        (
+            "3",
+            "f08_of_mpich.f90",
+            &["-O1", "-no-pie", "-fno-pic"],
+            "f08 of mpich ok",
+        ),
+        ("3", "ring_f08.f90", &["-O1"], "f08 ok"),
+        ("4", "breadth.f90", &["-O1"], "breadth ok"),
+        ("1", "handlers.f90", &["-O1"], "handlers ok"),
+        ("1", "spawn.f90", &["-O1"], "spawn ok"),
+    ] {
+        let Some(program) = build_with_modules_of_mpich(source, flags) else {
+            return;
+        };
+        let mut command = tool("mpiexec");
+        command.args(["-n", ranks, "--universe", "4"]).arg(&program);
+        // Of programs that start themselves, an argument would be one too many.
+        if source != "spawn.f90" {
+            command.arg(program.with_file_name("file"));
+        }
+        let ended = run(&mut command, Duration::from_secs(60));
+        ended.expect_success();
+        assert!(ended.out.contains(said), "{source} {flags:?}: {ended:?}");
+    }
+}
+
+/// The library between the program and MPI is not a place of the program.
+#[test]
+fn a_deadlock_of_a_program_of_mpich_names_its_lines() {
+    let Some(program) = build_with_modules_of_mpich("stuck.f90", &["-O1"]) else {
+        return;
+    };
+    let mut command = tool("mpiexec");
+    let ended = run(
+        command.args(["-n", "2"]).arg(program),
+        Duration::from_secs(60),
+    );
+    assert_ne!(ended.code(), Some(0));
+    for said in ["deadlock", "MPI_Recv", "stuck.f90:8 (stuck)"] {
+        assert!(ended.err.contains(said), "{said}: {}", ended.err);
+    }
+}
+
+/// What a library defines, and the size of each variable.
+fn defined(library: &Path) -> BTreeMap<String, String> {
+    let listed = Command::new("nm")
+        .args(["-DS", "--defined-only"])
+        .arg(library)
+        .output()
+        .expect("nm can be started");
+    assert!(listed.status.success(), "nm {}", library.display());
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    let lines = listed.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (size, kind, name) = (words.nth(1)?, words.next()?, words.next()?);
+        let size = if kind == "T" { "" } else { size };
+        let name = name.split('@').next().unwrap_or(name);
+        Some((name.to_owned(), size.to_owned()))
+    });
+    lines.collect()
+}
+
+/// What MPICH's library has for the modules `mpi_f08` and `mpi`, and this one does not: internals, and extensions for graphics cards.
+/// docs/mpich-abi.md lists them.
+const NOT_THERE: [&str; 4] = [
+    "__mpi_c_interface_glue_MOD_",
+    "__mpi_c_interface_types_MOD_",
+    "mpix_gpu_query_",
+    "mpix_query_",
+];
+
+#[test]
+fn all_names_of_mpichs_mpi_f08_are_there() {
+    let lib = installation().join("lib");
+    let mut ours = defined(&lib.join("libmpi.so.12"));
+    ours.extend(defined(&lib.join("libmpifort.so.12")));
+    // Names that have changed after MPICH 4.0.
+    for name in [
+        "mpi_send_c_f08ts_",
+        "pmpir_send_c_f08ts_",
+        "mpi_type_size_c_f08_",
+        "pmpir_type_size_c_f08_",
+        "__mpi_f08_link_constants_MOD_mpi_bottom",
+        "__mpi_f08_link_constants_MOD_mpi_in_place",
+        "__mpi_f08_link_constants_MOD_mpi_buffer_automatic",
+        "__mpi_f08_link_constants_MOD_mpi_status_ignore",
+        "__mpi_f08_link_constants_MOD_mpi_statuses_ignore",
+        "__mpi_f08_types_MOD_pmpi_status_f082f",
+    ] {
+        assert!(ours.contains_key(name), "{name}");
+    }
+    let Some([_, libraries]) = mpich_of_debian() else {
+        return;
+    };
+    let theirs = defined(&libraries.join("libmpichfort.so.12"));
+    let wanted = |name: &str| {
+        let plain = name.trim_start_matches('p').replace("mpixr_", "mpix_");
+        (name.contains("f08") || name.contains("F08") || name.contains("_MOD_"))
+            && !NOT_THERE.iter().any(|one| plain.starts_with(one))
+    };
+    let theirs: Vec<_> = theirs.iter().filter(|(name, _)| wanted(name)).collect();
+    assert!(theirs.len() > 1200, "{} names", theirs.len());
+    // A variable of another size cannot be copied into a program.
+    let missing: Vec<_> = theirs
+        .iter()
+        .filter(|(name, size)| ours.get(*name) != Some(*size))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -3,13 +3,13 @@
 
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
-mod attributes;
-mod contents;
-mod detach;
-mod own;
-mod removed;
-mod representations;
-mod requests;
-mod spawn;
-mod start;
-mod texts;
+pub mod attributes;
+pub mod contents;
+pub mod detach;
+pub mod own;
+pub mod removed;
+pub mod representations;
+pub mod requests;
+pub mod spawn;
+pub mod start;
+pub mod texts;

@@ -16,6 +16,9 @@ pub mod constants;
 #[path = "generated/constants_of_mpich.rs"]
 pub mod constants;
 
+#[cfg(feature = "mpich")]
+mod of_mpich;
+
 mod abi;
 mod attribute;
 mod buffering;

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! The same code over the ABI of MPICH is `libmpifort.so.12` (package `weft-abi-mpich-fortran`, feature `mpich`), which calls `MPI_Send` of
-//! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. The differences are in [`abi`], [`sentinel`] and the constants.
+//! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. The differences are in [`abi`], [`sentinel`] and the constants; `of_mpich`
+//! and `section` are what programs with MPICH's modules of `mpi_f08` ask for besides.
 //!
 //! This library only translates; it implements nothing of MPI. The generated procedures follow from `tables/functions`; those
 //! that `tables/fortran.toml` lists as written by hand are in [`by_hand`]. The integer of Fortran that names an object is the
@@ -34,6 +35,10 @@ mod error;
 mod generated;
 mod logical;
 mod neighbors;
+#[cfg(feature = "mpich")]
+mod of_mpich;
+#[cfg(feature = "mpich")]
+mod section;
 mod sentinel;
 mod text;
 

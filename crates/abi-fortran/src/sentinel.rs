@@ -9,11 +9,18 @@ use crate::generated::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE};
 /// Defines common blocks, with their number of integers, and functions that return the address of a variable
 /// in one.
 macro_rules! commons {
-    ($($block:ident: $size:literal { $($variable:ident + $offset:literal)* })*) => {$(
-        #[doc = "A common block; nobody reads what is in it."]
+    ($($block:ident: $size:literal { $($variable:ident + $offset:literal)* })*) => {
+        variables! { c_int: $($block: $size { $($variable + $offset)* })* }
+    };
+}
+
+/// As [`commons`], of elements of any type. A program that is not position-independent has a copy of a variable, which has exactly its size.
+macro_rules! variables {
+    ($element:ty: $($block:ident: $size:literal { $($variable:ident + $offset:literal)* })*) => {$(
+        #[doc = "Nobody reads what is in it."]
         #[unsafe(no_mangle)]
         #[allow(non_upper_case_globals)]
-        pub static mut $block: [c_int; $size] = [0; $size];
+        pub static mut $block: [$element; $size] = [0; $size];
         $(
             fn $variable() -> *mut c_void {
                 (&raw mut $block).cast::<c_void>().wrapping_byte_add($offset)
@@ -46,11 +53,61 @@ commons! {
     mpifcmb9_: 1 { weights_empty + 0 }
 }
 
-/// MPICH has no name for it that a program in Fortran could pass: this is the address of another one, which
-/// is compared first.
+// Variables of MPICH's modules of mpi_f08: of C until MPICH 4, of module mpi_f08_link_constants since. Its mpif.h has no `MPI_BUFFER_AUTOMATIC`.
 #[cfg(feature = "mpich")]
-fn buffer_automatic() -> *mut c_void {
-    bottom()
+commons! {
+    MPIR_F08_MPI_BOTTOM: 1 { bottom_of_c + 0 }
+    MPIR_F08_MPI_IN_PLACE: 1 { in_place_of_c + 0 }
+    MPIR_F08_MPI_STATUS_IGNORE_OBJ: 5 { status_ignore_of_c + 0 }
+    MPIR_F08_MPI_STATUSES_IGNORE_OBJ: 5 { statuses_ignore_of_c + 0 }
+    __mpi_f08_link_constants_MOD_mpi_bottom: 1 { bottom_of_f08 + 0 }
+    __mpi_f08_link_constants_MOD_mpi_in_place: 1 { in_place_of_f08 + 0 }
+    __mpi_f08_link_constants_MOD_mpi_buffer_automatic: 1 { buffer_automatic + 0 }
+    __mpi_f08_link_constants_MOD_mpi_status_ignore: 5 { status_ignore_of_f08 + 0 }
+    __mpi_f08_link_constants_MOD_mpi_statuses_ignore: 5 { statuses_ignore_of_f08 + 0 }
+    __mpi_f08_link_constants_MOD_mpi_errcodes_ignore: 1 { errcodes_ignore_of_f08 + 0 }
+    __mpi_f08_link_constants_MOD_mpi_unweighted: 1 { unweighted_of_f08 + 0 }
+    __mpi_f08_link_constants_MOD_mpi_weights_empty: 1 { weights_empty_of_f08 + 0 }
+}
+#[cfg(feature = "mpich")]
+variables! { u8:
+    __mpi_f08_link_constants_MOD_mpi_argv_null: 1 { argv_null_of_f08 + 0 }
+    __mpi_f08_link_constants_MOD_mpi_argvs_null: 1 { argvs_null_of_f08 + 0 }
+}
+
+/// Defines for each meaning a function that tells whether an address has it.
+macro_rules! meanings {
+    ($($name:ident: $($variable:ident)*; $($of_mpich:ident)*;)*) => {$(
+        #[inline(always)]
+        fn $name(at: *mut c_void) -> bool {
+            #[cfg(feature = "mpich")]
+            let others = false $(|| at == $of_mpich())*;
+            #[cfg(not(feature = "mpich"))]
+            let others = false;
+            $(at == $variable() ||)* others
+        }
+    )*};
+}
+
+meanings! {
+    is_status_ignore: status_ignore; status_ignore_of_c status_ignore_of_f08;
+    is_statuses_ignore: statuses_ignore; statuses_ignore_of_c statuses_ignore_of_f08;
+    is_errcodes_ignore: errcodes_ignore; errcodes_ignore_of_f08;
+    is_unweighted: unweighted; unweighted_of_f08;
+    is_weights_empty: weights_empty; weights_empty_of_f08;
+    is_no_argument: argv_null argvs_null; argv_null_of_f08 argvs_null_of_f08;
+}
+
+/// A buffer of a call of MPICH's module `mpi_f08`, in the form of its `mpif.h`.
+#[cfg(feature = "mpich")]
+pub fn buffer_of_f08(at: *mut c_void) -> *mut c_void {
+    if at == bottom_of_c() || at == bottom_of_f08() {
+        bottom()
+    } else if at == in_place_of_c() || at == in_place_of_f08() {
+        in_place()
+    } else {
+        at
+    }
 }
 
 /// `MPI_UNWEIGHTED` and `MPI_WEIGHTS_EMPTY` in C.
@@ -94,7 +151,7 @@ pub fn is_in_place(at: *mut c_void) -> bool {
 /// A status; null if the program wants none.
 #[inline(always)]
 pub fn status(at: *mut c_int) -> *mut c_int {
-    if at.cast() == status_ignore() {
+    if is_status_ignore(at.cast()) {
         std::ptr::null_mut()
     } else {
         at
@@ -104,7 +161,7 @@ pub fn status(at: *mut c_int) -> *mut c_int {
 /// Statuses; null if the program wants none.
 #[inline(always)]
 pub fn statuses(at: *mut c_int) -> *mut c_int {
-    if at.cast() == statuses_ignore() {
+    if is_statuses_ignore(at.cast()) {
         std::ptr::null_mut()
     } else {
         status(at)
@@ -113,9 +170,9 @@ pub fn statuses(at: *mut c_int) -> *mut c_int {
 
 /// Weights of edges.
 pub fn weights(at: *mut c_int) -> *mut c_int {
-    if at.cast() == unweighted() {
+    if is_unweighted(at.cast()) {
         weights_of_c()[0]
-    } else if at.cast() == weights_empty() {
+    } else if is_weights_empty(at.cast()) {
         weights_of_c()[1]
     } else {
         at
@@ -124,7 +181,7 @@ pub fn weights(at: *mut c_int) -> *mut c_int {
 
 /// Error codes of processes; null if the program wants none.
 pub fn error_codes(at: *mut c_int) -> *mut c_int {
-    if at.cast() == errcodes_ignore() {
+    if is_errcodes_ignore(at.cast()) {
         std::ptr::null_mut()
     } else {
         at
@@ -133,6 +190,5 @@ pub fn error_codes(at: *mut c_int) -> *mut c_int {
 
 /// Whether the program to be started gets no arguments.
 pub fn is_argv_null(at: *const c_char) -> bool {
-    let at = at.cast_mut().cast();
-    at == argv_null() || at == argvs_null()
+    is_no_argument(at.cast_mut().cast())
 }

@@ -359,7 +359,7 @@ fn program_code() -> &'static Range<usize> {
 
 /// Libraries that translate calls, for programs of MPICH's ABI and in Fortran; they are not places of the
 /// program.
-const TRANSLATIONS: [&str; 2] = ["libmpi.so.12", "libmpi_fortran.so.1"];
+const TRANSLATIONS: [&str; 3] = ["libmpi.so.12", "libmpi_fortran.so.1", "libmpifort.so.12"];
 
 /// Whether an address is in a library between the program and MPI that translates calls, and so is not a
 /// place of the program.

@@ -46,6 +46,21 @@
       call MPI_TYPE_EXTENT(s, x, e)
       if (x .ne. 4) stop 16
       call MPI_TYPE_FREE(s, e)
+* Two datatypes that are not bounds.
+      lengths(1) = 1
+      lengths(2) = 2
+      places(1) = 0
+      places(2) = 8
+      types(1) = MPI_INTEGER
+      types(2) = MPI_DOUBLE_PRECISION
+      call MPI_TYPE_STRUCT(2, lengths, places, types, s, e)
+      if (e .ne. MPI_SUCCESS) stop 31
+      call MPI_TYPE_SIZE(s, x, e)
+      if (x .ne. 20) stop 32
+      call MPI_TYPE_EXTENT(s, x, e)
+      if (x .ne. 24) stop 33
+      call MPI_TYPE_FREE(s, e)
+      lengths(2) = 1
 * Every second element, by two ways.
       call MPI_TYPE_HVECTOR(2, 1, 8, MPI_INTEGER, t, e)
       places(1) = 0

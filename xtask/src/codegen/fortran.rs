@@ -5,7 +5,8 @@
 //!   tables/fortran.toml ─┬─entries────► crates/abi-fortran/src/generated/<group>.rs, c.rs, constants.rs
 //!   tables/functions ────┤
 //!   tables/constants ────┼─constants──► crates/abi-fortran/modules/mpif.h, weft_mpi_constants in mpi.f90
-//!                        └─modules────► crates/abi-fortran/modules/mpi.f90, mpi_f08.f90
+//!                        ├─modules────► crates/abi-fortran/modules/mpi.f90, mpi_f08.f90
+//!   tables/mpich.toml ───┴─of_mpich───► crates/abi-fortran/src/generated/of_mpich.rs, constants_of_mpich.rs
 //! ```
 //!
 //! The form of a parameter in Fortran is defined once, in [`dummy`]; the entry points and both modules follow
@@ -15,6 +16,7 @@ mod constants;
 mod dummy;
 mod entries;
 mod modules;
+mod of_mpich;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -172,6 +174,10 @@ pub fn files(
     files.push((
         "src/generated/constants_of_mpich.rs".to_owned(),
         constants::rust_of_mpich(of_mpich)?,
+    ));
+    files.push((
+        "src/generated/of_mpich.rs".to_owned(),
+        of_mpich::file(fortran, tables, of_mpich)?,
     ));
     files.push(("modules/mpif.h".to_owned(), constants::include_file(tables)));
     files.push(("modules/mpi.f90".to_owned(), modules::old(fortran, tables)));

@@ -73,19 +73,20 @@ conversion!(read);
 conversion!(write);
 
 /// Whether a program has passed the subroutine that means "as in memory". A program that is loaded at a fixed address has its
-/// own address for it, which the dynamic linker returns.
-fn is_null<Count>(function: Convert<Count>, ours: *const (), name: &CStr) -> bool {
+/// own address for it, which the dynamic linker returns. The names are those of the bindings that have it.
+fn is_null<Count>(function: Convert<Count>, ours: *const (), names: &[&CStr]) -> bool {
     let given = function as *const ();
-    // SAFETY: the name ends with a zero.
     std::ptr::eq(given, ours)
-        || std::ptr::eq(given, unsafe {
-            libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).cast::<()>()
+        || names.iter().any(|name| {
+            // SAFETY: the name ends with a zero.
+            let there = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            std::ptr::eq(given, there.cast::<()>())
         })
 }
 
 /// The procedure for one type of counts.
 macro_rules! representations {
-    ($procedure:ident = $register:ident, $count:ty, $null:ident $null_name:literal) => {
+    ($procedure:ident = $register:ident, $count:ty, $null:ident $($null_name:literal)*) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $procedure(
             datarep: *const c_char,
@@ -97,7 +98,7 @@ macro_rules! representations {
             datarep_length: usize,
         ) {
             let address = |of: Convert<$count>, wrapper: *const ()| {
-                if is_null(of, $null as *const (), $null_name) {
+                if is_null(of, $null as *const (), &[$($null_name),*]) {
                     0
                 } else {
                     wrapper as usize
@@ -145,12 +146,12 @@ macro_rules! representations {
 representations!(
     mpi_register_datarep_ = MPI_Register_datarep,
     c_int,
-    mpi_conversion_fn_null_ c"mpi_conversion_fn_null_"
+    mpi_conversion_fn_null_ c"mpi_conversion_fn_null_" c"__mpi_f08_callbacks_MOD_mpi_conversion_fn_null"
 );
 representations!(
     mpi_register_datarep_c_f08_ = MPI_Register_datarep_c,
     i64,
-    mpi_conversion_fn_null_c_ c"mpi_conversion_fn_null_c_"
+    mpi_conversion_fn_null_c_ c"mpi_conversion_fn_null_c_" c"__mpi_f08_callbacks_MOD_mpi_conversion_fn_null_c"
 );
 also!(mpi_register_datarep_: pmpi_register_datarep_ mpi_register_datarep_f08_ pmpi_register_datarep_f08_);
 also!(mpi_register_datarep_c_f08_: pmpi_register_datarep_c_f08_);

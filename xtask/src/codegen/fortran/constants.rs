@@ -193,7 +193,7 @@ pub fn include_file(tables: &Tables) -> String {
 }
 
 /// As [`OWN`], in the ABI of MPICH.
-const OWN_OF_MPICH: [(&str, i64); 10] = [
+pub const OWN_OF_MPICH: [(&str, i64); 10] = [
     ("MPI_ADDRESS_KIND", 8),
     ("MPI_COUNT_KIND", 8),
     ("MPI_OFFSET_KIND", 8),
@@ -287,6 +287,11 @@ pub fn rust(tables: &Tables) -> Result<String> {
             let error = tables.errors.iter().find(|(other, _)| *other == name);
             error.map(|(_, error)| error.value)
         });
+        let found = found.or_else(|| {
+            let mut datatypes = tables.datatypes.iter();
+            let datatype = datatypes.find(|(other, _)| other == name);
+            datatype.map(|(_, datatype)| datatype.handle)
+        });
         let found = found.or_else(|| in_list(&OWN, name));
         let found = found.or_else(|| in_list(&REMOVED, name));
         let value = found.with_context(|| format!("the tables have no {name}"))?;
@@ -325,7 +330,7 @@ fn listed(value: impl Fn(&str) -> Result<Option<i64>>) -> Result<String> {
     Ok(out)
 }
 
-const NAMED: [(&str, &str); 40] = [
+const NAMED: [(&str, &str); 43] = [
     ("MPI_STATUS_SIZE", "usize"),
     ("MPI_LB", "c_int"),
     ("MPI_UB", "c_int"),
@@ -362,6 +367,9 @@ const NAMED: [(&str, &str); 40] = [
     ("MPI_ERR_ARG", "c_int"),
     ("MPI_ERR_CONVERSION", "c_int"),
     ("MPI_ERR_IN_STATUS", "c_int"),
+    ("MPI_ERR_BUFFER", "c_int"),
+    ("MPI_BYTE", "c_int"),
+    ("MPI_COMM_WORLD", "c_int"),
     ("MPI_COMM_SELF", "usize"),
     ("MPI_INFO_NULL", "usize"),
     ("MPI_ROOT", "c_int"),

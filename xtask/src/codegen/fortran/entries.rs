@@ -21,7 +21,8 @@ pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>
          #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]\n\n\
          pub mod c;\n\
          #[cfg(not(feature = \"mpich\"))]\npub mod constants;\n\
-         #[cfg(feature = \"mpich\")]\n#[path = \"generated/constants_of_mpich.rs\"]\npub mod constants;\n\n"
+         #[cfg(feature = \"mpich\")]\n#[path = \"generated/constants_of_mpich.rs\"]\npub mod constants;\n\n\
+         #[cfg(feature = \"mpich\")]\nmod of_mpich;\n\n"
     );
     for (group, functions) in &tables.groups {
         let mut body = String::new();
@@ -181,6 +182,28 @@ fn entry(fortran: &Fortran, group: &str, function: &Function, form: Form) -> Res
         declared.join(", "),
         others.join(" ")
     ))
+}
+
+/// The parameters of an entry point with their types, without `ierror`, and the lengths of texts that follow it.
+#[allow(clippy::type_complexity)]
+pub fn parameters(
+    fortran: &Fortran,
+    group: &str,
+    function: &Function,
+    form: Form,
+) -> Result<(Vec<(String, String)>, Vec<String>)> {
+    let (mut declared, mut lengths) = (Vec::new(), Vec::new());
+    for parameter in &function.parameters {
+        let declaration = parameter.declaration(form).context("not in this form")?;
+        let argument = Argument::of(fortran, group, function, parameter, &declaration)?;
+        lengths.extend(
+            argument
+                .length
+                .map(|_| format!("{}_length", declaration.name)),
+        );
+        declared.push((declaration.name, argument.kind));
+    }
+    Ok((declared, lengths))
 }
 
 /// One argument of an entry point.

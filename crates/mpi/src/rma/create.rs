@@ -178,6 +178,8 @@ impl Window {
             return Err(error);
         }
         window.settle(made.exposed, contiguous)?;
+        let address = window.memory().as_ptr().addr();
+        hints::state_alignment(&mut window.extras.info(), address)?;
         let window = Arc::new(window);
         window.comm.process().kept_locks.add(&window);
         Ok(window)

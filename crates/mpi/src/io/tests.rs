@@ -466,6 +466,12 @@ fn requests_end_with_their_accesses() {
             refused.to_string().contains("split collective access"),
             "{refused}"
         );
+        // Nor is it closed: the access ends as usual.
+        let refused = file.close().unwrap_err();
+        assert!(
+            refused.class() == ErrorClass::Io && file.is_open(),
+            "{refused}"
+        );
         // A rank alone may.
         let alone = access(Direction::Read, FilePosition::At(0), false, &mut few);
         assert_eq!(file.access(alone).unwrap().bytes, 50);
@@ -473,6 +479,30 @@ fn requests_end_with_their_accesses() {
         assert_eq!(status.bytes, 500);
         for (place, byte) in read.iter().enumerate() {
             assert_eq!(usize::from(*byte), place / 50);
+        }
+        file.close().unwrap();
+        assert!(!file.is_open());
+    });
+}
+
+/// They agree on that, too, where the program does not.
+#[test]
+fn a_file_with_a_split_access_of_one_rank_is_closed_by_none() {
+    let storage = MemoryStorage::default();
+    ranks(2, |process| {
+        let file = file(&process, &storage, &[]);
+        let mut data = [1; 8];
+        let write = |data| access(Direction::Write, FilePosition::At(0), true, data);
+        let rank = process.world().rank();
+        if rank == 0 {
+            file.begin_split(write(&mut data)).unwrap();
+            let refused = file.close().unwrap_err();
+            assert!(file.is_open(), "{refused}");
+            file.end_split(SplitCall::AtAll(Direction::Write)).unwrap();
+        } else {
+            let refused = file.close().unwrap_err();
+            assert!(file.is_open(), "{refused}");
+            file.access(write(&mut data)).unwrap();
         }
         file.close().unwrap();
     });

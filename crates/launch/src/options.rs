@@ -218,8 +218,11 @@ impl Table {
                     break;
                 }
                 let value = words.next().ok_or_else(|| {
-                    let missing = row.takes - values.len();
-                    format!("{name} needs {missing} more value(s); see --help")
+                    let missing = match row.takes - values.len() {
+                        1 => "a value, and none follows",
+                        _ => "two values, and none follows",
+                    };
+                    format!("{name} needs {missing}; see --help")
                 })?;
                 values.push(value);
             }

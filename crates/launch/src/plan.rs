@@ -499,14 +499,22 @@ enum Problem {
 
 impl Problem {
     fn error(self, what: &str, file: &Path) -> PlanError {
+        let name = file.file_name().unwrap_or_default();
+        let may_be_line = name.as_bytes().contains(&b' ');
         let file = file.display();
         match self {
-            Self::Missing => error(
-                127,
-                format!(
-                    "{what} does not exist: there is no file {file}; build it, or write another path"
-                ),
-            ),
+            Self::Missing => {
+                let remedy = match may_be_line {
+                    true => "; its arguments are words of their own, without quotes around all",
+                    false => "",
+                };
+                error(
+                    127,
+                    format!(
+                        "{what} does not exist: there is no file {file}; build it, or write another path{remedy}"
+                    ),
+                )
+            }
             Self::Folder => error(
                 126,
                 format!("{what} cannot be executed: {file} is a folder; name a file in it"),

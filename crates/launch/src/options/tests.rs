@@ -195,7 +195,7 @@ fn mistakes_are_named_with_a_remedy() {
         ("-n 2 ./a :", "after the last ':'"),
         (": ./a", "no program before ':'"),
         ("-n 2 ./a : -n 2", "at the end"),
-        ("-n", "-n needs 1 more"),
+        ("-n", "-n needs a value, and none follows"),
         ("-n 0 ./a", "at least 1"),
         ("-n x ./a", "'x'"),
         ("-n -3 ./a", "'-3'"),

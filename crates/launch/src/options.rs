@@ -10,7 +10,7 @@ mod output;
 mod values;
 
 pub use command_line::{CommandLine, Inherit, Input, OnDeadlock, OnDeath, ProgramLine};
-pub use output::OutputRequest;
+pub use output::{OutputRequest, RankPlace};
 pub(crate) use values::{hosts_in_text, on_deadlock};
 
 use std::ffi::{OsStr, OsString};

@@ -17,9 +17,9 @@ use weft_sys::cores::cores_available;
 use crate::binding::BindingRequest;
 use crate::bootstrap::{Names, foreign_variables};
 use crate::linkage;
-use crate::mapping::Allocation;
+use crate::mapping::{Allocation, distribute};
 use crate::options::{
-    CommandLine, Inherit, Input, OnDeadlock, OnDeath, OutputRequest, ProgramLine,
+    CommandLine, Inherit, Input, OnDeadlock, OnDeath, OutputRequest, ProgramLine, RankPlace,
 };
 use crate::profile::ProfileRequest;
 
@@ -85,6 +85,30 @@ impl Plan {
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.programs.iter().map(|program| program.ranks).sum()
+    }
+
+    /// Where each rank runs, on hosts of which this one is called `here`; where hosts join later, that is not known, and all are given as
+    /// here.
+    #[must_use]
+    pub fn rank_places<'a>(&'a self, here: &'a str) -> Vec<RankPlace<'a>> {
+        let ranks = self.ranks();
+        match &self.allocation {
+            Allocation::Started { hosts, .. } => {
+                let mapped = distribute(hosts, ranks, self.cyclic).into_iter();
+                let place = |number: u32| RankPlace {
+                    host: &hosts[number as usize].name,
+                    number,
+                };
+                mapped.map(place).collect()
+            }
+            Allocation::ThisHost | Allocation::Joined { .. } | Allocation::Adopted => {
+                let place = RankPlace {
+                    host: here,
+                    number: 0,
+                };
+                vec![place; ranks as usize]
+            }
+        }
     }
 
     /// The program of each rank.
@@ -190,6 +214,14 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
             2,
             "a death can be survived (--on-death) only by a job on this host; leave out the hosts (in an \
              allocation of a scheduler: --no-allocation), or the option"
+                .into(),
+        ));
+    }
+    if line.output.names_hosts() && matches!(line.allocation, Allocation::Joined { .. }) {
+        return Err(error(
+            2,
+            "the files of output were to be named by hosts (%h, %p), which are not known before they join (--listen); name them by \
+             ranks (%r)"
                 .into(),
         ));
     }

@@ -21,6 +21,7 @@ use serde::Deserialize;
 
 use crate::allocation::Found;
 use crate::binding::{Domain, parse_ranges};
+use crate::bootstrap::{ERROR_HANDLERS, Names};
 use crate::check_mode::{self, CheckMode};
 use crate::fabric::{NetworkChoice, POSSIBLE};
 use cores::CoreOptions;
@@ -87,6 +88,7 @@ enum Effect {
     Launcher,
     ExitCodes,
     Path,
+    ErrorHandler,
     Nothing,
     Ignored,
     Refused,
@@ -533,6 +535,19 @@ impl OptionRow {
             Effect::ExitCodes => line.exit_codes = true,
             Effect::Path => {
                 program.search = Some(values[0].clone());
+            }
+            Effect::ErrorHandler => {
+                let known = ERROR_HANDLERS.iter().find(|known| values[0] == **known);
+                let Some(known) = known else {
+                    return Err(format!(
+                        "{name} was given '{}'; one of {} was expected",
+                        values[0].display(),
+                        ERROR_HANDLERS.join(", ")
+                    ));
+                };
+                program
+                    .variables
+                    .push((Names::ERROR_HANDLER.into(), known.into()));
             }
             Effect::Nothing => {}
             Effect::Ignored => self.ignore(name, values, line),

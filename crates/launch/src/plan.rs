@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use weft_sys::cores::cores_available;
 
 use crate::binding::BindingRequest;
 use crate::bootstrap::{Names, foreign_variables};
+use crate::job_request::SpawnProgram;
 use crate::linkage;
 use crate::mapping::{Allocation, distribute};
 use crate::options::{
@@ -347,17 +348,29 @@ fn check_library(program: &Program, libraries: Libraries) -> Result<Option<Strin
     Err(error(2, text))
 }
 
-/// A program that another one starts: where it runs, and folders to look for it first. `environment` is that of the
-/// program that starts it.
+/// A program that another one starts. `environment` is that of the program that starts it.
 ///
 /// # Errors
 /// As for [`make`].
 pub(crate) fn later(
-    words: Vec<OsString>,
-    folder: PathBuf,
-    path: Option<OsString>,
+    asked: &SpawnProgram,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<Program, PlanError> {
+    let words = asked.words.iter().cloned();
+    let words: Vec<_> = words.map(OsString::from_vec).collect();
+    if words.is_empty() {
+        return Err(error(
+            2,
+            "a program without a name was to be started; name one".into(),
+        ));
+    }
+    let folder = PathBuf::from(OsString::from_vec(asked.folder.clone()));
+    let path = asked.path.clone().map(OsString::from_vec);
+    // That of the program that asks is not inherited.
+    let mut environment = environment.clone();
+    environment.remove(OsStr::new(Names::ERROR_HANDLER));
+    let handler = asked.error_handler.as_ref();
+    environment.extend(handler.map(|name| (Names::ERROR_HANDLER.into(), name.into())));
     if !folder.is_dir() {
         return Err(error(
             2,
@@ -373,7 +386,7 @@ pub(crate) fn later(
         executable: find(&words[0], Some(&folder), search.as_ref())?,
         words,
         folder: Some(folder),
-        environment: environment.clone(),
+        environment,
         ranks: 0,
     };
     check_library(&program, Libraries::Ours)?;
@@ -766,5 +779,34 @@ mod tests {
         let environment = program(cut, None).expect("there").environment;
         assert_eq!(environment.get(OsStr::new("A")), Some(&OsString::from("2")));
         assert!(environment.len() <= 2);
+    }
+
+    #[test]
+    fn a_command_line_in_quotes_is_explained() {
+        for (name, explained) in [("./none --fast", true), ("./none", false)] {
+            let error = program(line(&[name]), None).expect_err("there is none");
+            let said = error.to_string().contains("words of their own");
+            assert_eq!(said, explained, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_handler_is_not_inherited_by_programs_that_are_started_later() {
+        let mut first = line(&["/bin/sh"]);
+        first.variables = vec![(Names::ERROR_HANDLER.into(), "mpi_errors_return".into())];
+        let first = program(first, None).expect("there");
+        for handler in [None, Some("mpi_errors_abort".to_owned())] {
+            let asked = SpawnProgram {
+                words: vec![b"/bin/sh".to_vec()],
+                counts: vec![1],
+                folder: b"/".to_vec(),
+                path: None,
+                host: None,
+                error_handler: handler.clone(),
+            };
+            let later = later(&asked, &first.environment).expect("there");
+            let found = later.environment.get(OsStr::new(Names::ERROR_HANDLER));
+            assert_eq!(found, handler.map(OsString::from).as_ref());
+        }
     }
 }

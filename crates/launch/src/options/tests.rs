@@ -69,6 +69,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
                 Effect::RemotePrefix => "/opt/weft",
+                Effect::ErrorHandler => "mpi_errors_abort",
                 _ => "word",
             };
             let more = match row.does {
@@ -148,6 +149,19 @@ fn lines_from_the_wild_are_understood() {
         );
         assert!(!read.help, "{line}");
     }
+}
+
+#[test]
+fn an_error_handler_is_that_of_its_program() {
+    let line = read("-n 1 -initial-errhandler mpi_errors_return ./a : -n 1 ./b").expect("good");
+    let named: Vec<_> = line.programs.iter().map(|one| &one.variables[..]).collect();
+    let wanted = (
+        OsString::from("WEFT_ERROR_HANDLER"),
+        OsString::from("mpi_errors_return"),
+    );
+    assert_eq!(named, [&[wanted][..], &[]]);
+    let error = read("-initial-errhandler MPI_ERRORS_RETURN ./a").unwrap_err();
+    assert!(error.contains("mpi_errors_return was expected"), "{error}");
 }
 
 #[test]

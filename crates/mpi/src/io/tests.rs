@@ -485,29 +485,6 @@ fn requests_end_with_their_accesses() {
     });
 }
 
-/// They agree on that, too, where the program does not.
-#[test]
-fn a_file_with_a_split_access_of_one_rank_is_closed_by_none() {
-    let storage = MemoryStorage::default();
-    ranks(2, |process| {
-        let file = file(&process, &storage, &[]);
-        let mut data = [1; 8];
-        let write = |data| access(Direction::Write, FilePosition::At(0), true, data);
-        let rank = process.world().rank();
-        if rank == 0 {
-            file.begin_split(write(&mut data)).unwrap();
-            let refused = file.close().unwrap_err();
-            assert!(file.is_open(), "{refused}");
-            file.end_split(SplitCall::AtAll(Direction::Write)).unwrap();
-        } else {
-            let refused = file.close().unwrap_err();
-            assert!(file.is_open(), "{refused}");
-            file.access(write(&mut data)).unwrap();
-        }
-        file.close().unwrap();
-    });
-}
-
 #[test]
 fn an_error_that_nobody_waits_for_is_told_at_the_end() {
     let storage = MemoryStorage::with_room(10);

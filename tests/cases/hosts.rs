@@ -332,6 +332,24 @@ fn on_two_and_on_four_hosts() {
     }
 }
 
+#[test]
+fn files_of_output_are_named_by_hosts() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let launcher = installation().join("bin/mpiexec");
+    let mut start = network.on(0, &launcher.to_string_lossy());
+    start.args(network.everywhere(2)).arg("-outfile-pattern");
+    start.arg(network.file("%h-%p-%r")).args(["echo", "here"]);
+    run(&mut start, LIMIT).expect_success();
+    for rank in 0..4 {
+        let host = rank / 2;
+        let name = format!("{}-{host}-{rank}", network.hosts[host]);
+        let said = std::fs::read_to_string(network.file(&name)).expect(&name);
+        assert_eq!(said, "here\n");
+    }
+}
+
 /// Messages between ranks that share memory have less room than those of a rank that is alone on its host.
 #[test]
 fn on_hosts_with_different_numbers_of_ranks() {

@@ -763,6 +763,18 @@ fn the_fine_print() {
     passes("fine_print", &[1, 2, 3, 4], &[]);
 }
 
+/// `mpiexec -initial-errhandler`: those of the program that it stands before begin with that handler.
+#[test]
+fn the_initial_error_handler_is_that_of_the_command_line() {
+    let program = build("tests/programs/initial_handler.c", &[]);
+    let mut command = tool("mpiexec");
+    command.args(["-n", "1", "-initial-errhandler", "mpi_errors_return"]);
+    command.arg(&program).args(["returns", ":", "-n", "1"]);
+    let ended = run(command.arg(&program).arg("fatal"), Duration::from_secs(60));
+    ended.expect_success();
+    assert!(ended.out.contains("initial_handler: ok"), "{ended:?}");
+}
+
 /// Things that work with Weft but need not elsewhere are reported if asked for, once by each process.
 #[test]
 fn checks_for_development() {

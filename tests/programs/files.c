@@ -385,6 +385,8 @@ static void wrong_at_one_rank(void) {
     MPI_File_write_at_all_begin(file, 0, buffer, 4, MPI_INT);
     CHECK(class_of(MPI_File_read_at_all(file, 0, buffer, 1, MPI_INT, &status)) == MPI_ERR_IO);
     CHECK(MPI_File_read_at(file, 0, buffer, 1, MPI_INT, &status) == MPI_SUCCESS);
+    MPI_File handle = file;
+    CHECK(class_of(MPI_File_close(&file)) == MPI_ERR_IO && file == handle);
     CHECK(MPI_File_write_at_all_end(file, buffer, &status) == MPI_SUCCESS);
     /* Nothing of it is left. */
     CHECK(MPI_File_write_at_all(file, check_rank, &check_rank, 1, MPI_BYTE, &status) == MPI_SUCCESS);

@@ -5,6 +5,7 @@
 #include "check.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <wchar.h>
 
 static int class_of(int code) {
@@ -483,6 +484,34 @@ static void memory_kinds(void) {
     MPI_Session_finalize(&session);
 }
 
+/* The alignment of a window's memory is told as it is: the one that was asked for if it is met. */
+static void alignments(void) {
+    static const char *asked[] = {NULL, "16", "512", "4096", "48"};
+    for (int shared = 0; shared < 2; shared++) {
+        for (int i = 0; i < 5; i++) {
+            MPI_Info info, told;
+            MPI_Win win;
+            char *memory, value[32];
+            int length = sizeof value, there;
+            MPI_Info_create(&info);
+            if (asked[i]) MPI_Info_set(info, "mpi_minimum_memory_alignment", asked[i]);
+            /* In contiguous memory one part begins where the one before ends. */
+            if (shared) MPI_Win_allocate_shared(24, 1, info, MPI_COMM_WORLD, &memory, &win);
+            else MPI_Win_allocate(24, 1, info, MPI_COMM_WORLD, &memory, &win);
+            MPI_Win_get_info(win, &told);
+            MPI_Info_get_string(told, "mpi_minimum_memory_alignment", &length, value, &there);
+            long alignment = strtol(value, NULL, 10), wanted = asked[i] ? strtol(asked[i], NULL, 10) : 64;
+            CHECK(there && alignment >= 8 && (alignment & (alignment - 1)) == 0);
+            CHECK((uintptr_t)memory % (uintptr_t)alignment == 0);
+            if (!shared && i < 4) CHECK(alignment == wanted);
+            if (shared && check_rank == 1) CHECK(alignment == 8);
+            MPI_Info_free(&told);
+            MPI_Info_free(&info);
+            MPI_Win_free(&win);
+        }
+    }
+}
+
 /* No datatype and no elements, to or from MPI_PROC_NULL. */
 static void nothing_to_nobody(void) {
     MPI_Comm comm;
@@ -822,6 +851,7 @@ static const struct point {
     {"matched", matched},
     {"process_sets", process_sets},
     {"memory_kinds", memory_kinds},
+    {"alignments", alignments},
     {"nothing_to_nobody", nothing_to_nobody},
     {"structures", structures},
     {"many_codes", many_codes},

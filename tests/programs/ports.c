@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -174,21 +176,34 @@ static void closed_before_accepted(void) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* An address of this host, which others can reach if it has one. */
+static struct sockaddr_in own_address(void) {
+    struct sockaddr_in found = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct ifaddrs *all, *one;
+    CHECK(getifaddrs(&all) == 0);
+    for (one = all; one; one = one->ifa_next)
+        if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && !(one->ifa_flags & IFF_LOOPBACK) && one->ifa_flags & IFF_UP)
+            found.sin_addr = ((struct sockaddr_in *)(void *)one->ifa_addr)->sin_addr;
+    freeifaddrs(all);
+    found.sin_port = 0;
+    return found;
+}
+
+/* The first and the last rank, which may be on different hosts. */
 static void join(void) {
-    int fd = -1, port = 0;
+    int fd = -1, last = check_size - 1;
+    struct sockaddr_in address;
     if (check_rank == 0) {
         int listener = socket(AF_INET, SOCK_STREAM, 0);
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        address = own_address();
         socklen_t length = sizeof address;
         CHECK(bind(listener, (void *)&address, length) == 0 && listen(listener, 1) == 0);
         getsockname(listener, (void *)&address, &length);
-        port = address.sin_port;
-        MPI_Send(&port, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+        MPI_Send(&address, sizeof address, MPI_BYTE, last, 0, MPI_COMM_WORLD);
         fd = accept(listener, NULL, NULL);
         close(listener);
-    } else if (check_rank == 1) {
-        MPI_Recv(&port, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = (in_port_t)port, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    } else if (check_rank == last) {
+        MPI_Recv(&address, sizeof address, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         fd = socket(AF_INET, SOCK_STREAM, 0);
         CHECK(connect(fd, (void *)&address, sizeof address) == 0);
     }

@@ -53,6 +53,10 @@ static int child(int argc, char **argv) {
     CHECK(strcmp(name, "MPI_COMM_PARENT") == 0);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &appnum, &flag);
     CHECK(flag && argc >= 3 && *appnum == atoi(argv[2]));
+    MPI_Errhandler handler, of_parent;
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
+    MPI_Comm_get_errhandler(parent, &of_parent);
+    CHECK(handler == of_parent && handler == (strcmp(argv[1], "returning") ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN));
     if (argc > 3) {
         char here[PATH_MAX];
         CHECK(getcwd(here, sizeof here) && strcmp(here, argv[3]) == 0);
@@ -150,6 +154,26 @@ static void found_by_path(void) {
     MPI_Info_free(&info);
 }
 
+/* The info key mpi_initial_errhandler is for those that are started with it alone. */
+static void handlers(void) {
+    char *commands[] = {self, self}, *first[] = {"returning", "0", NULL}, *second[] = {"child", "1", NULL};
+    char **words[] = {first, second};
+    int counts[] = {1, 1};
+    MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
+    MPI_Info_create(&infos[0]);
+    MPI_Info_set(infos[0], "mpi_initial_errhandler", "mpi_errors_return");
+    MPI_Comm children;
+    MPI_Comm_spawn_multiple(2, commands, words, counts, infos, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    talk(children, 2);
+    MPI_Comm_disconnect(&children);
+    MPI_Info_set(infos[0], "mpi_initial_errhandler", "mpi_errors_forgotten");
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    int code = MPI_Comm_spawn(self, first, 1, infos[0], 0, MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
+    CHECK(class_of(code) == MPI_ERR_SPAWN && children == MPI_COMM_NULL);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Info_free(&infos[0]);
+}
+
 static void generations(void) {
     char *words[] = {"grandchild", "0", NULL};
     MPI_Comm children;
@@ -216,6 +240,7 @@ int main(int argc, char **argv) {
     one_program();
     several_programs();
     found_by_path();
+    handlers();
     generations();
     refused();
     check_done("spawn");

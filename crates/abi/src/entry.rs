@@ -3,12 +3,13 @@
 //!
 //! A fault that belongs to no object goes to the handler of `MPI_COMM_SELF` if the program has set one there, else to
 //! that of `MPI_COMM_WORLD` if it has set one there (`docs/decisions/0036`). If no handler is set, faults are fatal,
-//! except for files, where they are returned.
+//! or what the [launcher](initial_handler) was told; those of files are returned.
 
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weft_atomic::{AtomicUsize, Ordering};
+use weft_launch::bootstrap;
 use weft_mpi::Comm;
 use weft_mpi::extras::Extras;
 use weft_mpi::io::File;
@@ -276,7 +277,7 @@ impl Owner {
         let found = found.unwrap_or_else(|| Self {
             handle: k::MPI_COMM_SELF.0,
             name: String::new(),
-            handler: k::MPI_ERRORS_ARE_FATAL,
+            handler: initial_handler(),
         });
         Self {
             name: String::new(),
@@ -295,6 +296,17 @@ impl Owner {
             handler: handler_of_extras(extras, k::MPI_ERRORS_ARE_FATAL),
         }
     }
+}
+
+/// The initial error handler of this process, that of its first communicators and of errors outside of them, as its launcher has named
+/// it (MPI 5.0, section 9.3). To be asked first before the launcher's variables are removed.
+pub fn initial_handler() -> c::Errhandler {
+    static HANDLER: OnceLock<c::Errhandler> = OnceLock::new();
+    *HANDLER.get_or_init(|| match bootstrap::initial_error_handler().as_deref() {
+        Some("mpi_errors_return") => k::MPI_ERRORS_RETURN,
+        Some("mpi_errors_abort") => k::MPI_ERRORS_ABORT,
+        _ => k::MPI_ERRORS_ARE_FATAL,
+    })
 }
 
 fn handler_of_extras(extras: &Extras, default: c::Errhandler) -> c::Errhandler {

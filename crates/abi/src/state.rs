@@ -291,6 +291,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     crate::profile::begin();
     let launcher =
         bootstrap::join().map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
+    let handler = crate::entry::initial_handler();
     // SAFETY: initialisation is early in the life of the program; the standard forbids other threads to be
     // inside MPI, and programs that change the environment elsewhere at the same time race with getenv of any
     // library.
@@ -303,6 +304,12 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     } = weft_launch::runtime::Runtime::join(launcher)
         .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
     let (world, comm_self) = (process.world(), process.itself());
+    if handler != k::MPI_ERRORS_ARE_FATAL {
+        for first in [&world, &comm_self] {
+            first.extras().set_errhandler(handler.0);
+        }
+        note_handler();
+    }
     register_comm(&world, k::MPI_COMM_WORLD);
     register_comm(&comm_self, k::MPI_COMM_SELF);
     let runtime: &'static Runtime = Box::leak(Box::new(Runtime {

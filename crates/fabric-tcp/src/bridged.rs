@@ -65,7 +65,7 @@ impl Bridged {
 }
 
 impl Fabric for Bridged {
-    weft_fabric::forward_fabric!(self => self.own; me, now, writers, announce, allocate_shared, release_shared, say_goodbye, abandon_unreached,
+    weft_fabric::forward_fabric!(self => self.own; me, now, has_unreported_members, writers, announce, allocate_shared, release_shared, say_goodbye, abandon_unreached,
         announce_absence, channels, open_channel);
 
     fn peers(&self) -> u32 {

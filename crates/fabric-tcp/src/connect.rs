@@ -55,7 +55,7 @@ use weft_sys::socket::{NotAccepted, is_exhausted};
 
 use crate::card::{Card, Offer};
 use crate::config::Config;
-use crate::directory::{Directory, Incarnations};
+use crate::directory::{Directory, Incarnations, News};
 use crate::link::{Failure, Link};
 use crate::network::{Network, Poller};
 use crate::peers::Peers;
@@ -214,12 +214,19 @@ impl<N: Network> Connector<N> {
         self.incarnations.are_stale()
     }
 
-    /// Reads from the directory which members are new processes (what was shared with the process before ends) and
-    /// which are lost. Returns the former.
+    /// Reads from the directory which members are new processes.
     #[cold]
-    pub fn renew(&mut self, peers: &mut Peers<N>) -> Vec<u32> {
-        let mut changed = self.incarnations.renew();
-        changed.retain(|peer| *peer != self.config.me);
+    pub fn news(&self) -> News {
+        self.incarnations.news()
+    }
+
+    /// The directory has these new processes, and knows which members are lost: what was shared with the process before ends. Returns
+    /// the members whose number another process has.
+    #[cold]
+    pub fn learn(&mut self, news: &News, peers: &mut Peers<N>) -> Vec<u32> {
+        self.incarnations.learn(news);
+        let me = self.config.me;
+        let changed: Vec<u32> = news.succeeded().filter(|peer| *peer != me).collect();
         for &peer in &changed {
             if let Some(card) = self.incarnations.card(peer) {
                 self.addresses.set(peer, card);
@@ -526,7 +533,7 @@ impl<N: Network> Connector<N> {
         // A process that has just been started calls as soon as it is in the directory, which we may not have
         // read since.
         let superseded = match self.is_stale() {
-            true => self.renew(peers),
+            true => self.learn(&self.news(), peers),
             false => Vec::new(),
         };
         if expected.is_some_and(|peer| superseded.contains(&peer)) {

@@ -44,6 +44,21 @@ pub(crate) struct Incarnations {
     known: Vec<u32>,
 }
 
+/// News of the directory.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    version: u32,
+    /// Processes that have the number of a member now, with their incarnation.
+    successors: Vec<(u32, u32)>,
+}
+
+impl News {
+    /// Members whose number another process has now.
+    pub fn succeeded(&self) -> impl Iterator<Item = u32> + use<'_> {
+        self.successors.iter().map(|(peer, _)| *peer)
+    }
+}
+
 impl Incarnations {
     /// As the directory has them now; without a directory all members exist from the start.
     pub fn new(peers: u32, directory: Option<Box<dyn Directory>>) -> Self {
@@ -81,22 +96,29 @@ impl Incarnations {
         }
     }
 
-    /// The members whose number another process has now.
-    pub fn renew(&mut self) -> Vec<u32> {
+    /// What the directory has now and is not known here. What changes later is found the next time.
+    pub fn news(&self) -> News {
         let Some(directory) = &self.directory else {
-            return Vec::new();
+            return News::default();
         };
-        self.version = directory.version();
-        let mut changed = Vec::new();
-        for (peer, known) in (0..).zip(&mut self.known) {
+        let version = directory.version();
+        let now = (0..).zip(&self.known).map(|(peer, known)| {
             let now = directory.incarnation(peer);
             // Incarnations grow; a smaller one is nonsense.
-            if now > *known {
-                *known = now;
-                changed.push(peer);
-            }
+            (now > *known).then_some((peer, now))
+        });
+        News {
+            version,
+            successors: now.flatten().collect(),
         }
-        changed
+    }
+
+    /// This is known from now on.
+    pub fn learn(&mut self, news: &News) {
+        self.version = news.version;
+        for (peer, incarnation) in &news.successors {
+            self.known[*peer as usize] = *incarnation;
+        }
     }
 
     /// How the process of a member was lost, as the directory knows it.

@@ -225,8 +225,7 @@ impl<N: Network> Tcp<N> {
         let me = Peer(self.me);
         let mut found = self.loopback.deliver(me, &mut self.signals, sink, budget);
         if self.connector.is_stale() {
-            self.connector.renew(&mut self.peers);
-            self.progressed += 1;
+            found += self.learn_of_members(sink);
         }
         found += self.peers.report(sink, &mut self.signals);
         let slept = self.note_sleepers();
@@ -266,6 +265,22 @@ impl<N: Network> Tcp<N> {
         if found > 0 && few && self.watching.note_found(self.bell.has_sleepers()) {
             self.unwatch();
         }
+        found
+    }
+
+    /// The directory has changed. The members whose number another process has now have ended: what they had sent is read first, and
+    /// their losses are reported as theirs.
+    #[cold]
+    fn learn_of_members(&mut self, sink: &mut dyn Sink) -> usize {
+        let news = self.connector.news();
+        let mut found = 0;
+        for peer in news.succeeded() {
+            found += self.receive(peer, sink, usize::MAX);
+            self.peers.part(peer);
+        }
+        found += self.peers.report(sink, &mut self.signals);
+        self.connector.learn(&news, &mut self.peers);
+        self.progressed += 1;
         found
     }
 
@@ -537,6 +552,10 @@ impl<N: Network> Fabric for Tcp<N> {
 
     fn incarnation(&self, peer: Peer) -> u32 {
         self.connector.incarnation(peer.0)
+    }
+
+    fn has_unreported_members(&mut self) -> bool {
+        self.connector.is_stale()
     }
 
     fn traffic(&self) -> Traffic {

@@ -19,6 +19,9 @@ use crate::session::life::{Broke, Unreachable};
 use crate::session::{Post, Sent, Session};
 use crate::wire::{FrameKind, Malformed};
 
+/// The report about a peer whose number another process has.
+const SUCCEEDED: &str = "its process has ended, and another one has its number";
+
 /// The knowledge about one rank.
 enum Slot<S> {
     /// Nothing was ever exchanged.
@@ -324,20 +327,26 @@ impl<N: Network> Peers<N> {
         }
     }
 
+    /// The process of a peer has ended, as another one has its number: it is lost, unless it has said goodbye, or nothing was ever
+    /// exchanged with it.
+    pub fn part(&mut self, peer: u32) {
+        if self.get(peer).is_some_and(|session| !session.may_end()) {
+            self.lose(peer, SUCCEEDED.into());
+        }
+    }
+
     /// Another process has the number of a peer: what was under way with the process before ends, and nothing is
     /// known about the new one. The next look reports it.
     pub fn succeed(&mut self, peer: u32) {
+        self.part(peer);
         self.disconnect(peer);
         self.begun.retain(|other| *other != peer);
         let Some(slot) = self.slots.get_mut(peer as usize) else {
             return;
         };
         if let Slot::Known(mut session) = std::mem::replace(slot, Slot::Unknown) {
-            let lost = lost_with(
-                peer,
-                "its process has ended, and another one has its number",
-            );
-            self.ended.extend(session.abandon().map(lost));
+            self.ended
+                .extend(session.abandon().map(lost_with(peer, SUCCEEDED)));
         }
         self.fates.push((peer, Fate::Replaced));
     }

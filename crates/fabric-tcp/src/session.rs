@@ -165,6 +165,11 @@ impl<S: Stream> Session<S> {
         self.life.has_left()
     }
 
+    /// Whether the peer has said goodbye, and nothing since: its end is no loss.
+    pub fn may_end(&self) -> bool {
+        self.goodbye_received || self.life.has_left()
+    }
+
     /// Whether anything waits for this peer.
     pub fn is_needed(&self) -> bool {
         !self.out.is_flushed() || self.transfers.is_waiting()

@@ -466,6 +466,15 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         }
     }
 
+    fn has_unreported_members(&mut self) -> bool {
+        let behind = self.local.has_unreported_members() | self.remote.has_unreported_members();
+        if behind {
+            // Only the network knows of them.
+            self.next = 0;
+        }
+        behind
+    }
+
     /// Ranks of this host exchange everything by memory.
     fn traffic(&self) -> Traffic {
         self.remote.traffic()
@@ -620,5 +629,80 @@ impl Bell for UnionBell {
 
     fn polls_per_clock_read(&self) -> u32 {
         self.remote.polls_per_clock_read()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_atomic::{AtomicU32, Ordering};
+    use weft_fabric_local::Local;
+
+    use super::*;
+    use crate::{Card, Config, Directory, Listen, Opening};
+
+    /// Which process has number 1.
+    struct Recorded(Arc<AtomicU32>);
+
+    impl Directory for Recorded {
+        fn version(&self) -> u32 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn incarnation(&self, peer: u32) -> u32 {
+            match peer {
+                1 => self.version(),
+                _ => 0,
+            }
+        }
+
+        fn card(&self, _peer: u32) -> Option<Card> {
+            None
+        }
+
+        fn loss(&self, _peer: u32) -> Option<String> {
+            None
+        }
+    }
+
+    #[derive(Default)]
+    struct Replaced(u32);
+
+    impl Sink for Replaced {
+        fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
+        fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
+        fn lost(&mut self, _: Peer, _: &str) {}
+        fn signalled(&mut self, _: Peer, _: SyncKey) {}
+        fn replaced(&mut self, peer: Peer) {
+            assert_eq!(peer, Peer(1));
+            self.0 += 1;
+        }
+    }
+
+    /// Looks at the network are rare while nothing comes from there.
+    #[test]
+    fn the_next_look_tells_of_a_member_that_is_asked_for() {
+        let now = Arc::new(AtomicU32::new(1));
+        let key = weft_secure::Key::random().expect("random bytes");
+        let mut config = Config::new(0, 2, key);
+        config.listen = Listen::Loopback;
+        let opening = Opening::new(config).expect("loopback is there");
+        let cards = vec![opening.card().clone(); 2];
+        let directory = Box::new(Recorded(Arc::clone(&now)));
+        let remote = opening.join_growing(cards, Some(directory)).expect("joins");
+        let local = Local::group(1).remove(0);
+        let ranks = LocalRanks::new(2, vec![0]);
+        let mut union = Union::new(local, remote, ranks).expect("descriptors are left");
+        for round in 1..50 {
+            let mut sink = Replaced::default();
+            for _ in 0..round * 3 {
+                union.poll(&mut sink, 16);
+            }
+            assert!(!union.has_unreported_members() && sink.0 == 0);
+            now.store(1 + round, Ordering::Relaxed);
+            assert!(union.has_unreported_members());
+            union.poll(&mut sink, 16);
+            assert_eq!(sink.0, 1, "round {round}");
+            assert!(!union.has_unreported_members());
+        }
     }
 }

@@ -264,6 +264,11 @@ macro_rules! forward_fabric {
             $to.announce_absence(to);
         }
     };
+    ($this:ident => $to:expr; has_unreported_members) => {
+        fn has_unreported_members(&mut $this) -> bool {
+            $to.has_unreported_members()
+        }
+    };
     ($this:ident => $to:expr; incarnation) => {
         fn incarnation(&$this, peer: $crate::Peer) -> u32 {
             $to.incarnation(peer)

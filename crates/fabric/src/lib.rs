@@ -510,6 +510,13 @@ pub trait Fabric: Send {
         0
     }
 
+    /// Whether there are members that were started later of which the looks so far have not told ([`Sink::replaced`]); for a caller
+    /// that has been told of such members by others, and may not use what it knows of their predecessors. If so, the next
+    /// [`poll`](Self::poll) looks there, too. A fabric whose every look does has none.
+    fn has_unreported_members(&mut self) -> bool {
+        false
+    }
+
     /// Whether a lost peer is being started anew, or may still be; for a caller that waits for any peer. A peer whose loss was
     /// reported is gone for good once this is false.
     fn may_return(&self, peer: Peer) -> bool {

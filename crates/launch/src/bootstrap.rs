@@ -44,6 +44,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 
 pub(crate) use abstract_socket::runs_as_us;
+pub use environment::{ERROR_HANDLERS, initial_error_handler};
 pub(crate) use environment::{Names, VARIABLES, foreign_variables};
 pub use hosts::HostMap;
 pub(crate) use hosts::{name_of_this_host, one_word};

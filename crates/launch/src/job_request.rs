@@ -94,6 +94,8 @@ pub struct SpawnProgram {
     pub path: Option<Vec<u8>>,
     /// On which host.
     pub host: Option<String>,
+    /// The name of its initial error handler, if it is not the usual one.
+    pub error_handler: Option<String>,
 }
 
 /// An answer of the job.

@@ -10,7 +10,7 @@ mod output;
 mod values;
 
 pub use command_line::{CommandLine, Inherit, Input, OnDeadlock, OnDeath, ProgramLine};
-pub use output::OutputRequest;
+pub use output::{OutputRequest, RankPlace};
 pub(crate) use values::{hosts_in_text, on_deadlock};
 
 use std::ffi::{OsStr, OsString};
@@ -21,6 +21,7 @@ use serde::Deserialize;
 
 use crate::allocation::Found;
 use crate::binding::{Domain, parse_ranges};
+use crate::bootstrap::{ERROR_HANDLERS, Names};
 use crate::check_mode::{self, CheckMode};
 use crate::fabric::{NetworkChoice, POSSIBLE};
 use cores::CoreOptions;
@@ -87,6 +88,7 @@ enum Effect {
     Launcher,
     ExitCodes,
     Path,
+    ErrorHandler,
     Nothing,
     Ignored,
     Refused,
@@ -218,8 +220,11 @@ impl Table {
                     break;
                 }
                 let value = words.next().ok_or_else(|| {
-                    let missing = row.takes - values.len();
-                    format!("{name} needs {missing} more value(s); see --help")
+                    let missing = match row.takes - values.len() {
+                        1 => "a value, and none follows",
+                        _ => "two values, and none follows",
+                    };
+                    format!("{name} needs {missing}; see --help")
                 })?;
                 values.push(value);
             }
@@ -530,6 +535,19 @@ impl OptionRow {
             Effect::ExitCodes => line.exit_codes = true,
             Effect::Path => {
                 program.search = Some(values[0].clone());
+            }
+            Effect::ErrorHandler => {
+                let known = ERROR_HANDLERS.iter().find(|known| values[0] == **known);
+                let Some(known) = known else {
+                    return Err(format!(
+                        "{name} was given '{}'; one of {} was expected",
+                        values[0].display(),
+                        ERROR_HANDLERS.join(", ")
+                    ));
+                };
+                program
+                    .variables
+                    .push((Names::ERROR_HANDLER.into(), known.into()));
             }
             Effect::Nothing => {}
             Effect::Ignored => self.ignore(name, values, line),

@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use weft_sys::cores::cores_available;
 
 use crate::binding::BindingRequest;
 use crate::bootstrap::{Names, foreign_variables};
+use crate::job_request::SpawnProgram;
 use crate::linkage;
-use crate::mapping::Allocation;
+use crate::mapping::{Allocation, distribute};
 use crate::options::{
-    CommandLine, Inherit, Input, OnDeadlock, OnDeath, OutputRequest, ProgramLine,
+    CommandLine, Inherit, Input, OnDeadlock, OnDeath, OutputRequest, ProgramLine, RankPlace,
 };
 use crate::profile::ProfileRequest;
 
@@ -85,6 +86,30 @@ impl Plan {
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.programs.iter().map(|program| program.ranks).sum()
+    }
+
+    /// Where each rank runs, on hosts of which this one is called `here`; where hosts join later, that is not known, and all are given as
+    /// here.
+    #[must_use]
+    pub fn rank_places<'a>(&'a self, here: &'a str) -> Vec<RankPlace<'a>> {
+        let ranks = self.ranks();
+        match &self.allocation {
+            Allocation::Started { hosts, .. } => {
+                let mapped = distribute(hosts, ranks, self.cyclic).into_iter();
+                let place = |number: u32| RankPlace {
+                    host: &hosts[number as usize].name,
+                    number,
+                };
+                mapped.map(place).collect()
+            }
+            Allocation::ThisHost | Allocation::Joined { .. } | Allocation::Adopted => {
+                let place = RankPlace {
+                    host: here,
+                    number: 0,
+                };
+                vec![place; ranks as usize]
+            }
+        }
     }
 
     /// The program of each rank.
@@ -190,6 +215,14 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
             2,
             "a death can be survived (--on-death) only by a job on this host; leave out the hosts (in an \
              allocation of a scheduler: --no-allocation), or the option"
+                .into(),
+        ));
+    }
+    if line.output.names_hosts() && matches!(line.allocation, Allocation::Joined { .. }) {
+        return Err(error(
+            2,
+            "the files of output were to be named by hosts (%h, %p), which are not known before they join (--listen); name them by \
+             ranks (%r)"
                 .into(),
         ));
     }
@@ -315,17 +348,29 @@ fn check_library(program: &Program, libraries: Libraries) -> Result<Option<Strin
     Err(error(2, text))
 }
 
-/// A program that another one starts: where it runs, and folders to look for it first. `environment` is that of the
-/// program that starts it.
+/// A program that another one starts. `environment` is that of the program that starts it.
 ///
 /// # Errors
 /// As for [`make`].
 pub(crate) fn later(
-    words: Vec<OsString>,
-    folder: PathBuf,
-    path: Option<OsString>,
+    asked: &SpawnProgram,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<Program, PlanError> {
+    let words = asked.words.iter().cloned();
+    let words: Vec<_> = words.map(OsString::from_vec).collect();
+    if words.is_empty() {
+        return Err(error(
+            2,
+            "a program without a name was to be started; name one".into(),
+        ));
+    }
+    let folder = PathBuf::from(OsString::from_vec(asked.folder.clone()));
+    let path = asked.path.clone().map(OsString::from_vec);
+    // That of the program that asks is not inherited.
+    let mut environment = environment.clone();
+    environment.remove(OsStr::new(Names::ERROR_HANDLER));
+    let handler = asked.error_handler.as_ref();
+    environment.extend(handler.map(|name| (Names::ERROR_HANDLER.into(), name.into())));
     if !folder.is_dir() {
         return Err(error(
             2,
@@ -341,7 +386,7 @@ pub(crate) fn later(
         executable: find(&words[0], Some(&folder), search.as_ref())?,
         words,
         folder: Some(folder),
-        environment: environment.clone(),
+        environment,
         ranks: 0,
     };
     check_library(&program, Libraries::Ours)?;
@@ -499,14 +544,22 @@ enum Problem {
 
 impl Problem {
     fn error(self, what: &str, file: &Path) -> PlanError {
+        let name = file.file_name().unwrap_or_default();
+        let may_be_line = name.as_bytes().contains(&b' ');
         let file = file.display();
         match self {
-            Self::Missing => error(
-                127,
-                format!(
-                    "{what} does not exist: there is no file {file}; build it, or write another path"
-                ),
-            ),
+            Self::Missing => {
+                let remedy = match may_be_line {
+                    true => "; its arguments are words of their own, without quotes around all",
+                    false => "",
+                };
+                error(
+                    127,
+                    format!(
+                        "{what} does not exist: there is no file {file}; build it, or write another path{remedy}"
+                    ),
+                )
+            }
             Self::Folder => error(
                 126,
                 format!("{what} cannot be executed: {file} is a folder; name a file in it"),
@@ -726,5 +779,34 @@ mod tests {
         let environment = program(cut, None).expect("there").environment;
         assert_eq!(environment.get(OsStr::new("A")), Some(&OsString::from("2")));
         assert!(environment.len() <= 2);
+    }
+
+    #[test]
+    fn a_command_line_in_quotes_is_explained() {
+        for (name, explained) in [("./none --fast", true), ("./none", false)] {
+            let error = program(line(&[name]), None).expect_err("there is none");
+            let said = error.to_string().contains("words of their own");
+            assert_eq!(said, explained, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_handler_is_not_inherited_by_programs_that_are_started_later() {
+        let mut first = line(&["/bin/sh"]);
+        first.variables = vec![(Names::ERROR_HANDLER.into(), "mpi_errors_return".into())];
+        let first = program(first, None).expect("there");
+        for handler in [None, Some("mpi_errors_abort".to_owned())] {
+            let asked = SpawnProgram {
+                words: vec![b"/bin/sh".to_vec()],
+                counts: vec![1],
+                folder: b"/".to_vec(),
+                path: None,
+                host: None,
+                error_handler: handler.clone(),
+            };
+            let later = later(&asked, &first.environment).expect("there");
+            let found = later.environment.get(OsStr::new(Names::ERROR_HANDLER));
+            assert_eq!(found, handler.map(OsString::from).as_ref());
+        }
     }
 }

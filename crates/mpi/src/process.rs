@@ -512,6 +512,12 @@ impl Process {
         self.shared_of(request).lock()
     }
 
+    /// Other members have told of processes that were started later: the losses of those that had their numbers before are none of
+    /// theirs, in whatever engine they are used.
+    pub(crate) fn hear_of_members(&self) {
+        self.for_each(|engine| engine.hear_of_members());
+    }
+
     fn for_each(&self, mut act: impl FnMut(&mut Guard<'_>)) {
         self.engines
             .all()

@@ -128,6 +128,9 @@ pub fn file_close(mut fh: InOut<c::File>) -> Checked<()> {
     let object = check::file(fh.get(), "fh")?;
     let outcome = object.file().close();
     if let Err(error) = outcome {
+        if object.file().is_open() {
+            return Err(error.into());
+        }
         // The file's handler gets the error, and the file ends when the handler has returned.
         let code = entry::failed_to_close(fh.get(), &Fault::from(error));
         end(object, &mut fh);

@@ -190,6 +190,10 @@ impl Fabric for Ofi {
         liveness.map_or(0, |liveness| liveness.incarnation(peer))
     }
 
+    fn has_unreported_members(&mut self) -> bool {
+        self.later.is_stale()
+    }
+
     fn traffic(&self) -> Traffic {
         let mut traffic = Traffic {
             is_at_rest: self.mail.needs_nobody()

@@ -33,6 +33,8 @@ struct Known {
     members: HashMap<u32, (u32, Card)>,
     /// The killed processes that the launcher reports.
     lost: HashSet<(u32, u32)>,
+    /// All that were killed.
+    killed: HashSet<(u32, u32)>,
 }
 
 #[derive(Clone, Default)]
@@ -233,6 +235,10 @@ impl Play {
             }
         }
         member.tcp.die();
+        if !in_order {
+            let mut known = self.launcher.0.lock().expect("one thread");
+            known.killed.insert(member.told.me);
+        }
         // The launcher reports half of the killed processes: others are missed by members with a connection.
         if !in_order && self.random.random_range(0..2) == 0 {
             let mut known = self.launcher.0.lock().expect("one thread");
@@ -345,6 +351,21 @@ impl Sink for Announced<'_> {
         self.told.signalled(from, key);
     }
     fn replaced(&mut self, peer: Peer) {
+        let told = &*self.told;
+        let before = (
+            peer.0,
+            told.incarnations.get(&peer).copied().unwrap_or_default(),
+        );
+        let is_killed = {
+            let known = self.launcher.0.lock().expect("one thread");
+            known.killed.contains(&before)
+        };
+        // Who waits for others that have broken off with it would wait for ever.
+        let is_missed = is_killed && told.last.contains_key(&(peer, before.1));
+        assert!(
+            !is_missed || told.lost.contains(&before),
+            "the loss of {before:?} is not told"
+        );
         self.told.replaced(peer);
         let now = self.launcher.incarnation(peer.0);
         self.told.incarnations.insert(peer, now);

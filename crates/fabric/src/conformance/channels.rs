@@ -32,7 +32,7 @@ impl InChannel {
 }
 
 impl Fabric for InChannel {
-    forward_fabric!(self => self.inner; me, peers, incarnation, limits, bell, now, route, try_send, try_send_part, inject, take_next, poll,
+    forward_fabric!(self => self.inner; me, peers, incarnation, has_unreported_members, limits, bell, now, route, try_send, try_send_part, inject, take_next, poll,
         grant, offer, revoke, get, put, signal, signals, take_signals, forget,
         shares_memory, allocate_shared, release_shared, attach_shared, is_asleep, wake, is_any_beside, is_flushed, traffic,
         say_goodbye);

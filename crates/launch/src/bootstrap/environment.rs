@@ -24,10 +24,26 @@ impl Names {
     pub const JOB_DESCRIPTOR: &str = "WEFT_JOB_FD";
     pub const CONTROL_DESCRIPTOR: &str = "WEFT_CONTROL_FD";
     pub const LIFELINE_DESCRIPTOR: &str = "WEFT_LIFELINE_FD";
+    /// The initial error handler (MPI 5.0, section 9.3), if it is not the usual one: one of [`ERROR_HANDLERS`].
+    pub const ERROR_HANDLER: &str = "WEFT_ERROR_HANDLER";
     /// The memory of this rank's profile, if one is made.
     pub const PROFILE_DESCRIPTOR: &str = "WEFT_JOB_PROFILE_FD";
     /// Says only that there is a job of ours above; stays when the others are removed.
     pub const JOB: &str = "WEFT_JOB";
+}
+
+/// Names of the error handlers with which a process may begin (MPI 5.0, section 11.8.4).
+pub const ERROR_HANDLERS: [&str; 3] = [
+    "mpi_errors_abort",
+    "mpi_errors_are_fatal",
+    "mpi_errors_return",
+];
+
+/// The error handler with which this process begins, as its launcher has named it. To be asked before
+/// [`Launcher::variables`](super::Launcher::variables) are removed.
+#[must_use]
+pub fn initial_error_handler() -> Option<String> {
+    std::env::var(Names::ERROR_HANDLER).ok()
 }
 
 /// The variables that make a process a rank of ours.
@@ -43,6 +59,7 @@ pub(crate) const VARIABLES: &[&str] = &[
     Names::PLACE,
     Names::UNIVERSE,
     Names::CORES,
+    Names::ERROR_HANDLER,
     Names::PROFILE_DESCRIPTOR,
     pmi::DESCRIPTOR,
 ];

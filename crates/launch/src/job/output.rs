@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use weft_sys::clock;
 
 use super::standard_stream::StandardStream;
-use crate::options::OutputRequest;
+use crate::options::{OutputRequest, RankPlace};
 
 /// A job from which nothing has come for so long waits for somebody: half a line is a prompt.
 const QUIET: Duration = Duration::from_millis(20);
@@ -159,17 +159,23 @@ impl Output {
         }
     }
 
-    /// Has the outputs of so many ranks go where the command line says. To be called before any is added.
+    /// Has the outputs of the ranks, whose hosts are these, go where the command line says. To be called before any is added.
     ///
     /// # Errors
     /// If a file cannot be made.
-    pub fn redirect(&mut self, request: &OutputRequest, ranks: u32) -> io::Result<()> {
+    pub fn redirect(
+        &mut self,
+        request: &OutputRequest,
+        places: &[RankPlace<'_>],
+    ) -> io::Result<()> {
         self.times = request.times;
         self.merged = request.merged;
+        let ranks = places.len() as u32;
         let mut made: HashMap<PathBuf, usize> = HashMap::new();
-        for rank in 0..ranks {
+        for (rank, place) in (0..).zip(places) {
             for kind in [OutputKind::Out, OutputKind::Error] {
-                let Some(path) = request.file(rank, ranks, kind == OutputKind::Error) else {
+                let Some(path) = request.file(rank, ranks, *place, kind == OutputKind::Error)
+                else {
                     continue;
                 };
                 let target = match made.get(&path) {

@@ -7,8 +7,6 @@
 //! ```
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::rank_hosts::{Event, WorldRank};
@@ -248,18 +246,7 @@ fn find(
             name_of_this_host()
         ));
     }
-    let words: Vec<_> = program
-        .words
-        .iter()
-        .cloned()
-        .map(OsString::from_vec)
-        .collect();
-    if words.is_empty() {
-        return Err("a program without a name was to be started; name one".into());
-    }
-    let folder = PathBuf::from(OsString::from_vec(program.folder.clone()));
-    let path = program.path.clone().map(OsString::from_vec);
-    plan::later(words, folder, path, environment).map_err(|error| error.to_string())
+    plan::later(program, environment).map_err(|error| error.to_string())
 }
 
 /// How many processes of each program are started if so many can be; otherwise how many are needed at least.
@@ -291,6 +278,7 @@ mod tests {
             folder: b"/".to_vec(),
             path: None,
             host: None,
+            error_handler: None,
         }
     }
 

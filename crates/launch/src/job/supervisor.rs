@@ -22,6 +22,7 @@ use super::rank_table::RankTable;
 use super::remote::RemoteHosts;
 use super::standard_stream::StandardStream;
 use crate::adoption::Takeover;
+use crate::bootstrap::name_of_this_host;
 use crate::exit_status;
 use crate::mapping::Allocation;
 use crate::options::OnDeath;
@@ -130,7 +131,8 @@ impl<'a> Job<'a> {
             streams.push(StandardStream::new(error.as_fd())?);
         }
         let mut output = Output::new(streams, plan.tags);
-        output.redirect(&plan.output, plan.ranks())?;
+        let here = name_of_this_host();
+        output.redirect(&plan.output, &plan.rank_places(&here))?;
         let ranks = match adopted {
             Some(_) => RankTable::adopted(plan.ranks()),
             None => RankTable::new(plan.ranks()),

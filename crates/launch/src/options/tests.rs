@@ -69,6 +69,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
                 Effect::RemotePrefix => "/opt/weft",
+                Effect::ErrorHandler => "mpi_errors_abort",
                 _ => "word",
             };
             let more = match row.does {
@@ -151,6 +152,19 @@ fn lines_from_the_wild_are_understood() {
 }
 
 #[test]
+fn an_error_handler_is_that_of_its_program() {
+    let line = read("-n 1 -initial-errhandler mpi_errors_return ./a : -n 1 ./b").expect("good");
+    let named: Vec<_> = line.programs.iter().map(|one| &one.variables[..]).collect();
+    let wanted = (
+        OsString::from("WEFT_ERROR_HANDLER"),
+        OsString::from("mpi_errors_return"),
+    );
+    assert_eq!(named, [&[wanted][..], &[]]);
+    let error = read("-initial-errhandler MPI_ERRORS_RETURN ./a").unwrap_err();
+    assert!(error.contains("mpi_errors_return was expected"), "{error}");
+}
+
+#[test]
 fn programs_keep_what_is_theirs() {
     let line = read("-genv A all -n 2 -wdir /x -env A one ./a 1 2 : -n 3 -l ./b -n 9 : ./c")
         .expect("good");
@@ -195,7 +209,7 @@ fn mistakes_are_named_with_a_remedy() {
         ("-n 2 ./a :", "after the last ':'"),
         (": ./a", "no program before ':'"),
         ("-n 2 ./a : -n 2", "at the end"),
-        ("-n", "-n needs 1 more"),
+        ("-n", "-n needs a value, and none follows"),
         ("-n 0 ./a", "at least 1"),
         ("-n x ./a", "'x'"),
         ("-n -3 ./a", "'-3'"),

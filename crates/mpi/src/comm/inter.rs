@@ -155,8 +155,8 @@ impl Comm {
         }
         if self.process().is_foreign(&remote) {
             self.process().connections().make_possible();
-            // A process that was started later has a place that another may have had: the fabric is to hear of that first.
-            self.process().lock().look();
+            // A process that was started later has a place that another may have had.
+            self.process().hear_of_members();
         }
         let remote = Remote::of(self.group(), Arc::new(remote), meeting.as_ref());
         let shape = Shape::Between(remote);

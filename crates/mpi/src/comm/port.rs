@@ -286,8 +286,8 @@ impl Comm {
             ));
         }
         if process.first() <= port.owner.0 {
-            // Its place may have been another's: the fabric is to hear of that first.
-            process.lock().look();
+            // Its place may have been another's.
+            process.hear_of_members();
         }
         let serial = process.port_calls.fetch_add(1, Ordering::Relaxed) % SERIALS;
         let call = Call {

@@ -100,6 +100,19 @@ impl Guard<'_> {
         }
     }
 
+    /// Other members have told of processes that were started later: what is known of those that had their numbers before is forgotten
+    /// first, whoever else looks meanwhile.
+    pub(crate) fn hear_of_members(&mut self) {
+        self.progress();
+        while self.fabric.has_unreported_members() {
+            self.progress();
+        }
+        if self.driven {
+            // What the driver sleeps for may have come with that.
+            self.shared().bell().ring();
+        }
+    }
+
     /// One look for a call that asks whether something has come, and may be called until it has: what it asks for
     /// may come from a process that needs this core.
     pub(crate) fn ask(&mut self) {
@@ -499,6 +512,7 @@ impl Guard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use weft_fabric::{Fabric, Peer, Sink, forward_fabric};
     use weft_fabric_local::Local;
 
     use crate::p2p::{SendMode, Target};
@@ -534,5 +548,53 @@ mod tests {
             );
         }
         shared.lock().driven = false;
+    }
+
+    /// Member 1 is lost, and another one has its number, of which a look tells only after it was asked for.
+    struct Later {
+        inner: Local,
+        asked: bool,
+        told: bool,
+    }
+
+    impl Fabric for Later {
+        forward_fabric!(self => self.inner; me, peers, incarnation, limits, bell, now, route, try_send, inject, take_next, grant, offer,
+            revoke, get, put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared,
+            attach_shared, is_asleep, wake, is_any_beside, is_flushed, say_goodbye, traffic);
+
+        fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
+            if self.asked && !self.told {
+                self.told = true;
+                sink.replaced(Peer(1));
+            }
+            self.inner.poll(sink, budget)
+        }
+
+        fn has_unreported_members(&mut self) -> bool {
+            self.asked = true;
+            !self.told
+        }
+    }
+
+    #[test]
+    fn the_loss_of_one_before_is_none_of_a_member_that_others_tell_of() {
+        for driven in [false, true] {
+            let mut group = Local::group(2);
+            let process = Process::new(Box::new(Later {
+                inner: group.swap_remove(0),
+                asked: false,
+                told: false,
+            }));
+            let mut guard = process.lock();
+            guard.lose(Peer(1), "killed");
+            (guard.driven, guard.driver_sleeps) = (driven, driven);
+            guard.progress();
+            assert!(guard.core.lost.has(Peer(1)));
+            drop(guard);
+            process.hear_of_members();
+            let mut guard = process.lock();
+            assert!(!guard.core.lost.has(Peer(1)), "driven: {driven}");
+            (guard.driven, guard.driver_sleeps) = (false, false);
+        }
     }
 }

@@ -401,14 +401,15 @@ impl File {
         self.storage()?.sync().map_err(|error| failure(&error))
     }
 
-    /// `MPI_File_close`: all ranks. The file is closed even if there is an error.
+    /// `MPI_File_close`: all ranks. The file is closed even if there is an error, unless a split collective access is under way at one of
+    /// them: then it [stays open](Self::is_open) at all.
     ///
     /// # Errors
-    /// A delayed write error of any rank.
+    /// A delayed write error of any rank; `Io` if a split access is under way.
     pub fn close(&self) -> Result<()> {
-        let split = self.check_no_split("MPI_File_close");
+        agree(&self.comm, self.check_no_split("MPI_File_close"))?;
         self.tasks.end();
-        let mut outcome = split.and(self.kept_error());
+        let mut outcome = self.kept_error();
         if let Ok(storage) = self.storage() {
             let keeps = !self.mode.delete_on_close;
             if keeps && self.state().hints.syncs_on_close() {
@@ -436,6 +437,14 @@ impl File {
         }
         self.comm.drop_messages();
         outcome
+    }
+}
+
+impl File {
+    /// Whether it was not [closed](Self::close).
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.storage().is_ok()
     }
 }
 

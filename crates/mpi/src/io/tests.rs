@@ -466,6 +466,12 @@ fn requests_end_with_their_accesses() {
             refused.to_string().contains("split collective access"),
             "{refused}"
         );
+        // Nor is it closed: the access ends as usual.
+        let refused = file.close().unwrap_err();
+        assert!(
+            refused.class() == ErrorClass::Io && file.is_open(),
+            "{refused}"
+        );
         // A rank alone may.
         let alone = access(Direction::Read, FilePosition::At(0), false, &mut few);
         assert_eq!(file.access(alone).unwrap().bytes, 50);
@@ -475,6 +481,7 @@ fn requests_end_with_their_accesses() {
             assert_eq!(usize::from(*byte), place / 50);
         }
         file.close().unwrap();
+        assert!(!file.is_open());
     });
 }
 

@@ -9,7 +9,7 @@
 //! A member says whether it could do its part, so that all of them fail together. The engine knows the window before the
 //! last exchange: a member that has heard from all may use it at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, FenceMode};
 use weft_fabric::{Region, SharedBlock};
@@ -82,7 +82,7 @@ impl Window {
             token: None,
             shares: shares_with_all(&comm),
             failed: false,
-            fences: membarrier::register_all().is_available(),
+            fences: has_fences(),
             granularity: hints::granularity(&info),
         };
         let all = exchange(&comm, &own)?;
@@ -178,6 +178,8 @@ impl Window {
             return Err(error);
         }
         window.settle(made.exposed, contiguous)?;
+        let address = window.memory().as_ptr().addr();
+        hints::state_alignment(&mut window.extras.info(), address)?;
         let window = Arc::new(window);
         window.comm.process().kept_locks.add(&window);
         Ok(window)
@@ -239,6 +241,13 @@ fn failed(all: &[Description]) -> Option<Error> {
             "rank {rank} of the communicator could not make its part of the window; see its own error"
         ),
     ))
+}
+
+/// Whether this process is registered for fences on other cores. The kernel is asked once: that takes a fence on all cores on which any
+/// registered process runs.
+fn has_fences() -> bool {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    *REGISTERED.get_or_init(|| membarrier::register_all().is_available())
 }
 
 fn has_blocks(all: &[Description]) -> bool {

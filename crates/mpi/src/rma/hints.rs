@@ -19,6 +19,29 @@ const KEPT: [&str; 4] = [
 /// Ranks may place their parts of shared memory apart from each other.
 pub(super) const APART: &str = "alloc_shared_noncontig";
 
+/// The alignment of memory that Weft allocates for a window.
+const ALIGNMENT: &str = "mpi_minimum_memory_alignment";
+/// The alignment that is meant where none is asked for: a cache line.
+const USUAL: &str = "64";
+/// The largest alignment that is stated without having been asked for.
+const PAGE: usize = 4096;
+
+/// This rank's memory has this address: its alignment is the one that was asked for, or, if it has not that, the largest that
+/// it has. The parts of contiguous shared memory follow each other without gaps, whatever was asked for (MPI 5.0, section 12.2.3).
+pub(super) fn state_alignment(info: &mut Info, address: usize) -> Result<()> {
+    let Some(asked) = info.get(ALIGNMENT)? else {
+        return Ok(());
+    };
+    let asked = asked.trim().parse::<usize>().ok();
+    let asked = asked.filter(|asked| asked.is_power_of_two());
+    let has = 1 << address.trailing_zeros().min(PAGE.trailing_zeros());
+    let met = match asked {
+        Some(asked) if address.is_multiple_of(asked) => asked,
+        _ => has,
+    };
+    info.set(ALIGNMENT, &met.to_string())
+}
+
 /// The hints of a new window.
 pub(super) fn of_new(flavor: Flavor, given: &Info) -> Result<Info> {
     let mut info = Info::default();
@@ -29,7 +52,7 @@ pub(super) fn of_new(flavor: Flavor, given: &Info) -> Result<Info> {
     info.set("same_size", "false")?;
     info.set("same_disp_unit", "false")?;
     if matches!(flavor, Flavor::Allocate | Flavor::Shared) {
-        info.set("mpi_minimum_memory_alignment", "64")?;
+        info.set(ALIGNMENT, given.get(ALIGNMENT)?.unwrap_or(USUAL))?;
     }
     if flavor == Flavor::Shared {
         let apart = if is_true(given, APART) {

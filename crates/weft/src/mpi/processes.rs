@@ -98,6 +98,7 @@ impl Program {
             folder: folder.into_os_string().into_vec(),
             path: self.path.clone().map(OsString::into_vec),
             host: self.host.clone(),
+            error_handler: None,
         }
     }
 }

@@ -4,7 +4,9 @@ use std::ffi::{CStr, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
-use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName, SpawnProgram, SpawnRequest};
+use weft_launch::bootstrap::{
+    ERROR_HANDLERS, JobAnswer, JobRequest, PortName, SpawnProgram, SpawnRequest,
+};
 use weft_mpi::Comm;
 use weft_mpi::coll::inter::Root;
 use weft_mpi::comm::{AwaitedWorld, Port};
@@ -156,6 +158,18 @@ unsafe fn program(
         }
         None => here().unwrap_or_else(|_| b"/".to_vec()),
     };
+    let error_handler = value("mpi_initial_errhandler")?;
+    if let Some(name) = &error_handler
+        && !ERROR_HANDLERS.contains(&&**name)
+    {
+        return Err(Fault::new(
+            k::MPI_ERR_SPAWN,
+            format!(
+                "the info key mpi_initial_errhandler is '{name}'; one of {} was expected",
+                ERROR_HANDLERS.join(", ")
+            ),
+        ));
+    }
     let counts = match value("soft")? {
         Some(soft) => soft_counts(&soft, most)?,
         None => vec![most],
@@ -167,6 +181,7 @@ unsafe fn program(
             folder,
             path: value("path")?.map(String::into_bytes),
             host: value("host")?,
+            error_handler,
         },
         most,
     })

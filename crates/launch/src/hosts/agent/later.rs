@@ -1,9 +1,5 @@
 //! Later processes of an agent's host: those that a rank of the job, on any host, has asked for.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
-
 use crate::hosts::message::{Assignment, LaterProcesses, Room, encode};
 use crate::job_request::{SpawnProgram, SpawnRequest};
 use crate::plan::{self, Program};
@@ -58,14 +54,7 @@ impl LaterStart {
     fn find(&self, program: &SpawnProgram, parent: u32) -> Result<Program, String> {
         let like = self.own.as_ref().or(self.programs.get(parent as usize));
         let like = like.ok_or("no program of the job is known here")?;
-        let words = program.words.iter().cloned();
-        let words: Vec<_> = words.map(OsString::from_vec).collect();
-        if words.is_empty() {
-            return Err("a program without a name was to be started; name one".into());
-        }
-        let folder = PathBuf::from(OsString::from_vec(program.folder.clone()));
-        let path = program.path.clone().map(OsString::from_vec);
-        let found = plan::later(words, folder, path, &like.environment);
+        let found = plan::later(program, &like.environment);
         found.map_err(|error| error.to_string())
     }
 

@@ -156,13 +156,21 @@ fn a_very_long_line_goes_through_in_pieces_and_whole() {
     assert!(heard.ends_with("x\nother\n"));
 }
 
+const PLACE: RankPlace<'static> = RankPlace {
+    host: "here",
+    number: 0,
+};
+
 /// Each rank's outputs are in files of its own, or both in one; what we say ourselves is not.
 #[test]
 fn output_goes_to_the_files_that_were_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let redirected = |request: &OutputRequest| {
         let mut setting = setting(0, false);
-        setting.output.redirect(request, 2).expect("it can be made");
+        setting
+            .output
+            .redirect(request, &[PLACE; 2])
+            .expect("it can be made");
         for rank in 0..2 {
             setting.output.add_fed(rank, &rank.to_string());
         }
@@ -206,7 +214,7 @@ fn output_goes_to_the_files_that_were_named() {
     };
     let error = setting(0, false)
         .output
-        .redirect(&nowhere, 1)
+        .redirect(&nowhere, &[PLACE])
         .expect_err("no folder");
     assert!(error.to_string().contains("/dev/null/x.0"), "{error}");
 }
@@ -223,7 +231,7 @@ fn outputs_are_merged() {
         merged: true,
         ..OutputRequest::default()
     };
-    output.redirect(&merged, 1).expect("no file");
+    output.redirect(&merged, &[PLACE]).expect("no file");
     output.add_fed(0, "0");
     for kind in [OutputKind::Error, OutputKind::Out] {
         output.feed(0, kind, b"x\n");

@@ -465,7 +465,7 @@ fn plan_for(program: &Path, parts: &Parts) -> Result<plan::Plan, plan::PlanError
                 }
             }
         }
-        plan.universe = plan::universe(ranks);
+        plan.universe = plan::default_universe(ranks);
         if ranks > 1 {
             // Ranks that have not come to us cannot be asked what they wait for.
             plan.on_deadlock = OnDeadlock::Ignore;

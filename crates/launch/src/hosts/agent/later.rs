@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::hosts::message::{Assignment, LaterProcesses, Room, encode};
 use crate::job_request::{SpawnProgram, SpawnRequest};
-use crate::plan::{self, Program};
+use crate::plan::Program;
 use crate::rank_processes::{LaterSlot, RankNumbers, RankProcesses, Started};
 
 /// Longest request that goes to the head, in bytes.
@@ -65,7 +65,7 @@ impl LaterStart {
         }
         let folder = PathBuf::from(OsString::from_vec(program.folder.clone()));
         let path = program.path.clone().map(OsString::from_vec);
-        let found = plan::later(words, folder, path, &like.environment);
+        let found = Program::started_later(words, folder, path, &like.environment);
         found.map_err(|error| error.to_string())
     }
 

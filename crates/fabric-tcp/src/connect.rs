@@ -20,7 +20,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `addresses` | the addresses of ranks |
+//! | `members`, `addresses` | which process each member is, and where it can be reached |
 //! | `candidates` | connections that are not chosen yet |
 //! | `listeners` | the sockets at which this rank is called |
 //! | `dial` | attempts to reach peers: when they are made, when they are over, how they ended |
@@ -40,6 +40,7 @@ mod dial;
 mod handshake;
 mod handshakes;
 mod listeners;
+mod members;
 mod notices;
 mod orphans;
 mod select;
@@ -55,18 +56,18 @@ use weft_sys::socket::{NotAccepted, is_exhausted};
 
 use crate::card::{Card, Offer};
 use crate::config::Config;
-use crate::directory::{Directory, Incarnations, News};
+use crate::directory::{Directory, News};
 use crate::link::{Failure, Link};
 use crate::network::{Network, Poller};
 use crate::peers::Peers;
 use crate::session::life::{Broke, Unreachable};
 use crate::session::{Sent, Session};
-use crate::wire::{self, FrameKind};
-use addresses::Addresses;
+use crate::wire::{self, FrameKind, Hello};
 use candidates::{Call, Candidate, Said};
-use dial::{Dials, Why};
+use dial::{Dials, Turn, Why};
 use handshake::Identity;
 use handshakes::{Handshakes, Outcome};
+use members::Members;
 use notices::Notices;
 use orphans::Orphans;
 use select::Present;
@@ -82,8 +83,7 @@ pub struct Connector<N: Network> {
     network: N,
     bell: Arc<N::Bell>,
     config: Config,
-    addresses: Addresses,
-    incarnations: Incarnations,
+    members: Members,
     handshakes: Handshakes<N>,
     dials: Dials,
     notices: Notices<N::Stream>,
@@ -109,19 +109,11 @@ impl<N: Network> Connector<N> {
         directory: Option<Box<dyn Directory>>,
     ) -> io::Result<Self> {
         let me = (config.me, config.incarnation);
-        let incarnations = Incarnations::new(config.peers, directory);
-        let mut addresses = Addresses::new(config.me, host, cards);
-        for peer in (0..config.peers).filter(|peer| *peer != config.me) {
-            if let Some(card) = incarnations.card(peer) {
-                addresses.set(peer, card);
-            }
-        }
         let identity = Identity::new(me, config.peers, config.key.clone(), config.seal);
         let handshakes = (identity, config.seal);
         Ok(Self {
             handshakes: Handshakes::new(handshakes, config.peers, listeners, bell.clone())?,
-            incarnations,
-            addresses,
+            members: Members::new((config.me, config.peers), host, cards, directory),
             dials: Dials::default(),
             notices: Notices::new(),
             orphans: Orphans::default(),
@@ -145,7 +137,7 @@ impl<N: Network> Connector<N> {
 
     /// Where this rank can be reached.
     pub fn offers(&self) -> &[Offer] {
-        self.addresses.own()
+        self.members.addresses().own()
     }
 
     /// The key of the job.
@@ -200,37 +192,32 @@ impl<N: Network> Connector<N> {
 
     /// The incarnation of a peer that this rank has last seen.
     pub fn incarnation(&self, peer: u32) -> u32 {
-        self.incarnations.of(peer)
+        self.members.incarnation(peer)
     }
 
     /// The incarnation of a peer that the directory has now.
     pub fn recorded_incarnation(&self, peer: u32) -> u32 {
-        self.incarnations.recorded(peer)
+        self.members.recorded_incarnation(peer)
     }
 
     /// Whether the directory has news of members.
     #[inline]
     pub fn is_stale(&self) -> bool {
-        self.incarnations.are_stale()
+        self.members.are_stale()
     }
 
     /// Reads from the directory which members are new processes.
     #[cold]
     pub fn news(&self) -> News {
-        self.incarnations.news()
+        self.members.news()
     }
 
     /// The directory has these new processes, and knows which members are lost: what was shared with the process before ends. Returns
     /// the members whose number another process has.
     #[cold]
     pub fn learn(&mut self, news: &News, peers: &mut Peers<N>) -> Vec<u32> {
-        self.incarnations.learn(news);
-        let me = self.config.me;
-        let changed: Vec<u32> = news.succeeded().filter(|peer| *peer != me).collect();
+        let changed = self.members.learn(news);
         for &peer in &changed {
-            if let Some(card) = self.incarnations.card(peer) {
-                self.addresses.set(peer, card);
-            }
             self.settle(peer);
             peers.succeed(peer);
         }
@@ -241,10 +228,9 @@ impl<N: Network> Connector<N> {
     /// Learns from the directory which members are lost.
     #[cold]
     pub fn hear_losses(&mut self, peers: &mut Peers<N>) {
-        let me = self.config.me;
-        for peer in (0..self.config.peers).filter(|peer| *peer != me) {
+        for peer in self.members.others() {
             if peers.check(Peer(peer)).is_ok()
-                && let Some(reason) = self.incarnations.loss(peer)
+                && let Some(reason) = self.members.loss(peer)
             {
                 // Its end tells, after what arrived on it was read; or the connection does not end.
                 match received(peers, peer) {
@@ -302,7 +288,7 @@ impl<N: Network> Connector<N> {
         let calls = self.handshakes.candidates().iter().map(|one| &one.call);
         let to_it = calls.filter(|call| call.peer == Some(peer));
         let busy: Vec<usize> = to_it.filter_map(|call| call.offer).collect();
-        let offers = self.addresses.of(peer).to_vec();
+        let offers = self.members.addresses().of(peer).to_vec();
         for (index, offer) in offers.iter().enumerate() {
             if busy.contains(&index) {
                 continue;
@@ -342,22 +328,17 @@ impl<N: Network> Connector<N> {
         error: &io::Error,
         peers: &mut Peers<N>,
     ) {
-        let why = match error.kind() {
-            io::ErrorKind::ConnectionRefused => Why::Refused,
-            _ if is_exhausted(error) => Why::Exhausted,
-            _ => Why::Other,
-        };
         let Some(dial) = self.dials.get_mut(peer) else {
             return;
         };
-        dial.note_failure(offer, format!("{address}: {error}"), why);
+        dial.note_failure(offer, format!("{address}: {error}"), error.into());
         let Some(session) = peers.get(peer) else {
             return;
         };
-        let offers = self.addresses.of(peer).len();
+        let offers = self.members.addresses().of(peer).len();
         if dial.shows_the_end(offer, session.agreed(), offers) {
             let reason = match dial.broken() {
-                Some(broken) => self.addresses.ended(peer, broken, address),
+                Some(broken) => self.members.addresses().ended(peer, broken, address),
                 None => self.unreachable(peer),
             };
             self.give_up(peer, reason, peers);
@@ -367,7 +348,9 @@ impl<N: Network> Connector<N> {
     /// The attempts that were made, as a sentence.
     fn unreachable(&self, peer: u32) -> String {
         let dial = self.dials.get(peer);
-        self.addresses.unreachable(peer, dial, self.network.now())
+        self.members
+            .addresses()
+            .unreachable(peer, dial, self.network.now())
     }
 
     /// The attempts to reach the peer have failed for good.
@@ -403,13 +386,9 @@ impl<N: Network> Connector<N> {
 
     #[cold]
     fn advance_notices(&mut self) -> bool {
-        let peers = notices::Directory {
-            addresses: &self.addresses,
-            incarnations: &self.incarnations,
-            handshakes: &self.handshakes,
-        };
+        let (members, handshakes) = (&self.members, &self.handshakes);
         self.notices
-            .advance(&self.network, &peers, self.config.patience)
+            .advance(&self.network, members, handshakes, self.config.patience)
     }
 
     /// A peer is lost.
@@ -482,7 +461,7 @@ impl<N: Network> Connector<N> {
     pub fn attend(&mut self, number: u32, peers: &mut Peers<N>) {
         let known = |peer| {
             let generation = peers.get(peer).map_or(0, Session::generation);
-            (generation, self.incarnations.of(peer))
+            (generation, self.members.incarnation(peer))
         };
         let outcome = self.handshakes.attend(number, known, &mut self.progressed);
         match outcome {
@@ -528,6 +507,41 @@ impl<N: Network> Connector<N> {
         channel: Channel,
         peers: &mut Peers<N>,
     ) {
+        let Some(hello) = self.identify(&call, &channel.hello, peers) else {
+            return;
+        };
+        let peer = hello.rank;
+        if !peers.admits(peer) {
+            return;
+        }
+        peers.begin(peer);
+        let is_called = call.offer.is_none();
+        if is_called {
+            self.handshakes.limit_spares(peer);
+        }
+        call.peer = Some(peer);
+        call.until = u64::MAX;
+        // The called side says in a first frame which connection it last used, if the decider dialled it.
+        let is_said = is_called || !self.decides(peer);
+        call.generation = is_said.then_some(hello.generation);
+        let mut link = self.handshakes.link(number, socket, channel);
+        if self.decides(peer) {
+            self.handshakes.wait(number, call, link);
+            return self.decide(peer, peers);
+        }
+        if is_called {
+            // Only we know which connection we have last used: the caller is told that first.
+            let generation = peers.get(peer).map_or(0, Session::generation);
+            link.set_urgent(wire::uncounted(FrameKind::Resume, generation, 0));
+        }
+        self.handshakes.wait(number, call, link);
+        if !self.handshakes.flush(number) {
+            self.missed(Some(peer), peers);
+        }
+    }
+
+    /// The identity of the other side; `None` if it is not the process that was dialled, or that has the rank now.
+    fn identify(&mut self, call: &Call, hello: &[u8], peers: &mut Peers<N>) -> Option<Hello> {
         let dialled = call.dialled_address();
         let expected = dialled.map(|(peer, _)| peer);
         // A process that has just been started calls as soon as it is in the directory, which we may not have
@@ -537,11 +551,11 @@ impl<N: Network> Connector<N> {
             false => Vec::new(),
         };
         if expected.is_some_and(|peer| superseded.contains(&peer)) {
-            return;
+            return None;
         }
-        let hello = self.handshakes.check(&channel.hello, expected);
-        let hello = hello.filter(|hello| hello.incarnation == self.incarnations.of(hello.rank));
-        let Some(hello) = hello else {
+        let hello = self.handshakes.check(hello, expected);
+        let hello = hello.filter(|hello| hello.incarnation == self.members.incarnation(hello.rank));
+        if hello.is_none() {
             // A member, but not the wanted one: here this address means another process.
             match dialled {
                 None => self.handshakes.refuse_malformed(),
@@ -550,36 +564,8 @@ impl<N: Network> Connector<N> {
                     self.failed(dialled, &call.address, &error, peers);
                 }
             }
-            return;
-        };
-        let peer = hello.rank;
-        if !peers.admits(peer) {
-            return;
         }
-        peers.begin(peer);
-        if dialled.is_none() {
-            self.handshakes.limit_spares(peer);
-        }
-        call.peer = Some(peer);
-        call.until = u64::MAX;
-        // The called side says in a first frame which connection it last used, if the decider dialled it.
-        let is_said = dialled.is_none() || !self.decides(peer);
-        call.generation = is_said.then_some(hello.generation);
-        let mut link = self.handshakes.link(number, socket, channel);
-        if self.decides(peer) {
-            self.handshakes.wait(number, call, link);
-            self.decide(peer, peers);
-            return;
-        }
-        if dialled.is_none() {
-            // Only we know which connection we have last used: the caller is told that first.
-            let generation = peers.get(peer).map_or(0, Session::generation);
-            link.set_urgent(wire::uncounted(FrameKind::Resume, generation, 0));
-        }
-        self.handshakes.wait(number, call, link);
-        if !self.handshakes.flush(number) {
-            self.missed(Some(peer), peers);
-        }
+        hello
     }
 
     /// A connection that was waited for has failed. A rank that needs one dials.
@@ -703,11 +689,14 @@ impl<N: Network> Connector<N> {
             Broke::Left => self.settle(peer),
             Broke::Lost => {
                 let seconds = self.config.patience.as_secs();
-                let reason = self.addresses.silent(peer, seconds, &failure.what);
+                let reason = self
+                    .members
+                    .addresses()
+                    .silent(peer, seconds, &failure.what);
                 self.lose(peer, reason, peers);
             }
             Broke::Redial => {
-                if let Some(reason) = self.incarnations.loss(peer) {
+                if let Some(reason) = self.members.loss(peer) {
                     return self.give_up(peer, reason, peers);
                 }
                 match self.dials.get_mut(peer) {
@@ -743,34 +732,34 @@ impl<N: Network> Connector<N> {
         self.set_due();
     }
 
+    /// Looks at the attempts to reach a peer.
     fn tick_dial(&mut self, peer: u32, now: u64, peers: &mut Peers<N>) {
         let (Some(dial), Some(session)) = (self.dials.get_mut(peer), peers.get(peer)) else {
             return;
         };
-        dial.look(now);
+        let candidates = self.handshakes.candidates();
         // Somebody answers there and has not proved the key: a peer that computes answers later, so while its
         // kernel answers patience does not end. A stranger may be what answers at one address, so the others
         // are called again.
         let answers =
             |one: &Candidate<N::Stream>| one.call.peer == Some(peer) && !one.is_connecting_to(peer);
-        if dial.is_over(now)
-            && !session.is_connected()
-            && !self.handshakes.candidates().any(answers)
-        {
-            let reason = self.unreachable(peer);
-            self.give_up(peer, reason, peers);
-            self.progressed += 1;
-            return;
-        }
-        if !dial.takes_turn(now) {
-            return;
-        }
-        let taken = session.is_connected();
-        // A call without an answer is made anew after a while, as the kernel's own retries become rare.
-        self.handshakes
-            .drop_those(|one| one.is_connecting_to(peer) && now > one.call.since + STALE);
-        if !taken && !self.handshakes.candidates().any(|one| one.waits_for(peer)) {
-            self.call(peer, peers);
+        let is_taken = session.is_connected();
+        match dial.look(now, || is_taken || candidates.any(answers)) {
+            Turn::Later => {}
+            Turn::Over => {
+                let reason = self.unreachable(peer);
+                self.give_up(peer, reason, peers);
+                self.progressed += 1;
+            }
+            Turn::Due => {
+                // A call without an answer is made anew after a while, as the kernel's own retries become rare.
+                self.handshakes
+                    .drop_those(|one| one.is_connecting_to(peer) && now > one.call.since + STALE);
+                let candidates = self.handshakes.candidates();
+                if !is_taken && !candidates.any(|one| one.waits_for(peer)) {
+                    self.call(peer, peers);
+                }
+            }
         }
     }
 
@@ -797,161 +786,4 @@ fn received<N: Network>(peers: &Peers<N>, peer: u32) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Connector;
-    use crate::endpoint::Tcp;
-    use crate::union::Remote;
-    use weft_fabric::conformance::Inbox;
-    use weft_fabric::{Fabric, HEAD, Peer, Posted};
-
-    fn unauthenticated(of: &Tcp) -> usize {
-        of.connector()
-            .handshakes
-            .candidates()
-            .unauthenticated(false)
-    }
-
-    /// A peer that never answers is given up when it is abandoned, and can be reached later. A peer that was
-    /// reached stays.
-    #[test]
-    fn who_was_never_reached_is_not_waited_for_when_it_is_abandoned() {
-        let mut group = Tcp::group(3, |_| ()).expect("loopback is there");
-        let mut sinks = [Inbox::default(), Inbox::default(), Inbox::default()];
-        for to in [0, 2] {
-            let sent = group[1].try_send(Peer(to), &[7; HEAD], &[]);
-            assert_eq!(sent, Ok(Posted::Done));
-        }
-        // Rank 2 makes no call.
-        while sinks[0].messages() == 0 {
-            for index in [0, 1] {
-                group[index].poll(&mut sinks[index], 16);
-            }
-        }
-        assert!(!group[1].is_flushed());
-        assert_eq!(
-            group[1].try_send(Peer(0), &[8; HEAD], &[]),
-            Ok(Posted::Done)
-        );
-        group[1].abandon_unreached();
-        while !group[1].is_flushed() {
-            group[1].poll(&mut sinks[1], 16);
-        }
-        assert!(!group[1].connector().is_unsettled() && group[1].inspect(2).is_none());
-        while sinks[0].messages() < 2 {
-            group[0].poll(&mut sinks[0], 16);
-        }
-        let sent = group[1].try_send(Peer(2), &[9; HEAD], &[]);
-        assert_eq!(sent, Ok(Posted::Done));
-        while sinks[2].messages() == 0 {
-            for (one, sink) in group.iter_mut().zip(&mut sinks) {
-                one.poll(sink, 16);
-            }
-        }
-        assert_eq!(sinks[2].messages(), 1, "what was given up does not come");
-    }
-
-    /// A thread that waits for something that is over would wake up for ever, for nothing.
-    #[test]
-    fn nothing_is_due_when_all_are_reached_or_lost() {
-        let mut group = Tcp::group(3, |_| ()).expect("loopback is there");
-        let mut sinks = [Inbox::default(), Inbox::default(), Inbox::default()];
-        // Once the lower rank is only called, once it calls.
-        for (from, to) in [(2, 0), (1, 2)] {
-            let sent = group[from].try_send(Peer(to), &[7; HEAD], &[]);
-            assert_eq!(sent, Ok(Posted::Done));
-        }
-        while sinks[0].messages() == 0 || sinks[2].messages() == 0 {
-            for (one, sink) in group.iter_mut().zip(&mut sinks) {
-                one.poll(sink, 16);
-            }
-        }
-        let due = |one: &Tcp| one.connector().due;
-        while group.iter().any(|one| one.connector().is_unsettled()) {
-            for (one, sink) in group.iter_mut().zip(&mut sinks) {
-                one.poll(sink, 16);
-            }
-        }
-        assert_eq!(group.iter().map(due).collect::<Vec<_>>(), [u64::MAX; 3]);
-        group.pop().expect("three").die();
-        while !sinks[..2].iter().all(|sink| sink.has_lost(Peer(2))) {
-            for (one, sink) in group.iter_mut().zip(&mut sinks) {
-                one.poll(sink, 16);
-            }
-        }
-        assert_eq!(group.iter().map(due).collect::<Vec<_>>(), [u64::MAX; 2]);
-    }
-
-    /// The proof arrives between this rank's answer and its next read, if it lost its core there, before it watches the
-    /// connection.
-    #[test]
-    fn who_proves_the_key_before_it_is_watched_stays() {
-        for (from, to) in [(0, 1), (1, 0)] {
-            let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
-            let mut called = pair.remove(to);
-            let mut caller = pair.remove(0);
-            let mut sinks = [Inbox::default(), Inbox::default()];
-            let sent = caller.try_send(Peer(to as u32), &[7; HEAD], &[]);
-            assert_eq!(sent, Ok(Posted::Done));
-            let (connector, peers) = called.parts();
-            let (socket, source) = loop {
-                caller.poll(&mut sinks[0], 16);
-                if let Ok(came) = connector.handshakes.accept(&connector.network, 0) {
-                    break came;
-                }
-            };
-            let number = (connector.handshakes).admit(&connector.network, socket, source);
-            let unproved = |connector: &Connector<_>| {
-                let candidates = connector.handshakes.candidates();
-                candidates.unauthenticated(false) + candidates.unauthenticated(true) > 0
-            };
-            assert!(unproved(connector));
-            while unproved(connector) {
-                connector.attend(number, peers);
-                caller.poll(&mut sinks[0], 16);
-            }
-            connector.handshakes.watch_admitted(number);
-            while sinks[1].messages() == 0 || caller.connector().is_unsettled() {
-                caller.poll(&mut sinks[0], 16);
-                called.poll(&mut sinks[1], 16);
-            }
-            let generation = caller.inspect(to).map(|session| session.generation);
-            assert_eq!(generation, Some(1), "the first call of {from} was dropped");
-        }
-    }
-
-    /// A stranger that connects and says nothing must not turn each look of the job into a full look.
-    #[test]
-    fn an_unauthenticated_connection_is_not_expected_and_a_peer_is() {
-        let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
-        let mut sinks = [Inbox::default(), Inbox::default()];
-        let address = pair[1].offers()[0].address;
-        let intruder = std::net::TcpStream::connect(address).expect("rank 1 listens");
-        let listener = &mut pair[1];
-        while listener.connector().is_quiet() {
-            listener.poll(&mut sinks[1], 16);
-        }
-        assert!(!listener.connector().handshakes.candidates().has_expected());
-        assert_eq!(unauthenticated(listener), 1);
-        assert!(!listener.is_busy());
-        let sent = pair[0].try_send(Peer(1), &[7; HEAD], &[]);
-        assert_eq!(sent, Ok(Posted::Done));
-        assert!(
-            pair[0].connector().handshakes.candidates().has_expected(),
-            "a call is under way"
-        );
-        while sinks[1].messages() == 0 {
-            for (one, sink) in pair.iter_mut().zip(&mut sinks) {
-                one.poll(sink, 16);
-            }
-        }
-        // The call has become the connection; the intruder is still connected, and is counted when it goes.
-        let listener = &mut pair[1];
-        assert!(!listener.connector().handshakes.candidates().has_expected());
-        assert_eq!(unauthenticated(listener), 1);
-        drop(intruder);
-        while !listener.connector().is_quiet() {
-            listener.poll(&mut sinks[1], 16);
-        }
-        assert_eq!(listener.refusals().all(), 1);
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@
 //! sent, and hands out the bytes of messages where they arrived. What a session cannot do by itself is in its
 //! results: the peer is to be [dialled](Post::Absent), its connection [has ended](Ended).
 
+mod goodbyes;
 pub mod life;
 
 use std::io;
@@ -25,6 +26,7 @@ use crate::outgoing::{CHUNK_UNACKED, Outgoing, Pumped};
 use crate::portal::transfers::{Asking, Transfers};
 use crate::portal::{Opened, Portal, Request};
 use crate::wire::{self, Ask, End, FrameKind, HEADER, Header, Malformed, Offer};
+use goodbyes::Goodbyes;
 use life::{Broke, Circumstances, Confirmed, Life, Unreachable};
 
 /// The state shared with one peer.
@@ -38,10 +40,7 @@ pub struct Session<S> {
     was_live: bool,
     out: Outgoing,
     transfers: Transfers,
-    /// The peer has said goodbye, and nothing since.
-    goodbye_received: bool,
-    /// We have said goodbye, and nothing since.
-    goodbye_sent: bool,
+    goodbyes: Goodbyes,
     /// How many frames had been begun when the peer was last asked to have its kernel acknowledge them.
     asked: u64,
 }
@@ -101,6 +100,13 @@ pub enum Ended {
     Misbehaved(String),
 }
 
+impl Ended {
+    /// The peer has sent what no peer sends.
+    fn malformed() -> Self {
+        Self::Misbehaved(MALFORMED.into())
+    }
+}
+
 /// How to go on after a frame.
 enum Next {
     /// With the next frame.
@@ -127,8 +133,7 @@ impl<S: Stream> Session<S> {
             was_live: false,
             out: Outgoing::new(),
             transfers: Transfers::default(),
-            goodbye_received: false,
-            goodbye_sent: false,
+            goodbyes: Goodbyes::default(),
             asked: 0,
         }
     }
@@ -167,7 +172,7 @@ impl<S: Stream> Session<S> {
 
     /// Whether the peer has said goodbye, and nothing since: its end is no loss.
     pub fn may_end(&self) -> bool {
-        self.goodbye_received || self.life.has_left()
+        self.goodbyes.is_received() || self.life.has_left()
     }
 
     /// Whether anything waits for this peer.
@@ -225,7 +230,7 @@ impl<S: Stream> Session<S> {
         if !self.out.has_room(length) {
             return Err(Post::Full);
         }
-        self.goodbye_sent = false;
+        self.goodbyes.take_back();
         Ok(())
     }
 
@@ -237,7 +242,7 @@ impl<S: Stream> Session<S> {
         if !self.life.is_present() {
             return Err(Post::Absent);
         }
-        self.goodbye_sent = false;
+        self.goodbyes.take_back();
         Ok(self.transfers.ask(&mut self.out, asking))
     }
 
@@ -253,10 +258,10 @@ impl<S: Stream> Session<S> {
     /// pumped. A peer that is away is told if it comes back.
     pub fn say_goodbye(&mut self) -> bool {
         let spoken = self.generation > 0 || self.is_needed();
-        if !spoken || self.life.has_left() || self.goodbye_sent {
+        if !spoken || self.life.has_left() || self.goodbyes.is_sent() {
             return false;
         }
-        self.goodbye_sent = true;
+        self.goodbyes.say();
         self.out.push_control(FrameKind::Goodbye, &[]);
         self.life.is_present()
     }
@@ -274,7 +279,7 @@ impl<S: Stream> Session<S> {
     /// The connection has broken.
     pub fn broke(&mut self, silent: bool) -> Broke {
         let peer = Circumstances {
-            goodbye_received: self.goodbye_received,
+            goodbye_received: self.goodbyes.is_received(),
             at_rest: !self.is_needed() && self.out.is_acknowledged(),
             silent,
         };
@@ -283,7 +288,7 @@ impl<S: Stream> Session<S> {
 
     /// Nobody can be reached at the peer's address.
     pub fn unreachable(&mut self) -> Unreachable {
-        self.life.unreachable(self.goodbye_received)
+        self.life.unreachable(self.goodbyes.is_received())
     }
 
     /// The peer has left: what was taken for it is dropped. Returns our operations that were under way.
@@ -400,7 +405,7 @@ impl<S: Stream> Session<S> {
             Life::Live(link) => self.out.is_flushed() && link.is_delivered(),
             // Bytes on the last connection may be lost; a peer that has said goodbye may have ended.
             Life::Unconnected | Life::Selected(_) => {
-                self.goodbye_received || self.out.is_flushed() && self.out.is_acknowledged()
+                self.goodbyes.is_received() || self.out.is_flushed() && self.out.is_acknowledged()
             }
         }
     }
@@ -411,7 +416,8 @@ impl<S: Stream> Session<S> {
         let Life::Live(link) = &self.life else {
             return false;
         };
-        let is_asked = self.asked == self.out.begun() || self.goodbye_sent || self.goodbye_received;
+        let is_over = self.goodbyes.is_sent() || self.goodbyes.is_received();
+        let is_asked = self.asked == self.out.begun() || is_over;
         if is_asked || !self.out.is_flushed() || link.is_delivered() {
             return false;
         }
@@ -426,7 +432,7 @@ impl<S: Stream> Session<S> {
             peer,
             sent: self.out.begun(),
             received: self.out.processed(),
-            is_over: self.goodbye_received || self.life.has_left(),
+            is_over: self.may_end(),
         }
     }
 
@@ -448,7 +454,7 @@ impl<S: Stream> Session<S> {
             && self.out.is_flushed()
             && self.transfers.offer(&mut self.out, token, region)
         {
-            self.goodbye_sent = false;
+            self.goodbyes.take_back();
         }
     }
 
@@ -462,52 +468,54 @@ impl<S: Stream> Session<S> {
     /// Reads the connection and handles at most about `share` frames.
     pub fn receive(&mut self, to: &mut Receiving<'_>, share: usize) -> Received {
         let mut found = 0;
-        let mut ended = None;
         let mut dry = false;
-        while found < share {
-            let Some(link) = self.life.link_mut() else {
-                break;
-            };
-            match link.next() {
-                Ok(Found::Nothing) if dry => break,
-                Ok(Found::Nothing) => match link.read() {
-                    Ok(Read::Nothing) if !link.has_failed() => break,
-                    Ok(Read::Some { more }) => dry = !more,
-                    Ok(Read::Nothing | Read::Closed) => {
-                        ended = Some(Ended::Broke(link.end()));
-                        break;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        ended = Some(Ended::Misbehaved(error.to_string()));
-                        break;
-                    }
-                    Err(error) => {
-                        ended = Some(Ended::Broke((&error).into()));
-                        break;
-                    }
-                },
-                Ok(item) => {
-                    found += 1;
-                    match self.handle(item, to) {
-                        Ok(Next::More) => {}
-                        Ok(Next::Later) => break,
-                        Err(Malformed) => {
-                            ended = Some(Ended::Misbehaved(MALFORMED.into()));
-                            break;
-                        }
-                    }
-                }
-                Err(Malformed) => {
-                    ended = Some(Ended::Misbehaved(MALFORMED.into()));
-                    break;
-                }
+        let ended = loop {
+            if found >= share {
+                break None;
             }
-        }
+            let item = match self.next_item(&mut dry) {
+                Ok(Some(item)) => item,
+                Ok(None) => break None,
+                Err(ended) => break Some(ended),
+            };
+            found += 1;
+            match self.handle(item, to) {
+                Ok(Next::More) => {}
+                Ok(Next::Later) => break None,
+                Err(Malformed) => break Some(Ended::malformed()),
+            }
+        };
         self.out.acknowledge_if_due();
         Received {
             found,
             answers: found > 0 && !self.out.is_flushed(),
             ended,
+        }
+    }
+
+    /// The next item of the connection, which is read if nothing is left of what was read before. `dry`: the last read took all
+    /// that had arrived.
+    #[inline]
+    fn next_item(&mut self, dry: &mut bool) -> Result<Option<Found>, Ended> {
+        let Some(link) = self.life.link_mut() else {
+            return Ok(None);
+        };
+        loop {
+            match link.next() {
+                Ok(Found::Nothing) if *dry => return Ok(None),
+                Ok(Found::Nothing) => {}
+                Ok(item) => return Ok(Some(item)),
+                Err(Malformed) => return Err(Ended::malformed()),
+            }
+            match link.read() {
+                Ok(Read::Nothing) if !link.has_failed() => return Ok(None),
+                Ok(Read::Some { more }) => *dry = !more,
+                Ok(Read::Nothing | Read::Closed) => return Err(Ended::Broke(link.end())),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(Ended::Misbehaved(error.to_string()));
+                }
+                Err(error) => return Err(Ended::Broke((&error).into())),
+            }
         }
     }
 
@@ -542,16 +550,10 @@ impl<S: Stream> Session<S> {
         }
         accept(out, &header, live)?;
         out.note_processed(HEADER + header.length);
-        match header.kind {
-            FrameKind::Goodbye => {
-                self.goodbye_received = true;
-                // A process that ends waits until its frames are acknowledged.
-                link.acknowledge();
-            }
-            // A rank sends these answers even after its goodbye.
-            FrameKind::Acknowledge | FrameKind::End => {}
-            FrameKind::Flush => link.acknowledge(),
-            _ => self.goodbye_received = false,
+        self.goodbyes.hear(header.kind);
+        // A process that ends waits until its frames are acknowledged.
+        if let FrameKind::Goodbye | FrameKind::Flush = header.kind {
+            link.acknowledge();
         }
         let mut next = Next::More;
         match header.kind {
@@ -675,8 +677,8 @@ impl<S: Stream> Session<S> {
             connected: self.life.link().is_some(),
             present: self.life.is_present(),
             left: self.life.has_left(),
-            goodbye_received: self.goodbye_received,
-            goodbye_sent: self.goodbye_sent,
+            goodbye_received: self.goodbyes.is_received(),
+            goodbye_sent: self.goodbyes.is_sent(),
             processed: self.out.processed(),
             unacked_bytes: self.out.unacked_bytes(),
             held: self.out.held(),

@@ -23,6 +23,9 @@
 //! |---|---|
 //! | `frontend` | the process that the user started; the guard of the supervisor |
 //! | `supervisor` | the job, while it runs |
+//! | `wakeups` | what the supervisor waits for |
+//! | `judge` | what follows from the ends of ranks, and from what they tell |
+//! | `departure`, `slow_starts` | the end that a signal has asked for; worlds that do not begin with MPI |
 //! | [`rank_hosts`] | the interface of the job to the hosts of its ranks; `local` and `remote` implement it |
 //! | `spawning`, `placement` | processes that are started from within a program; on which hosts |
 //! | `rank_table` | how far each rank has come, and whether its end is a failure |
@@ -31,8 +34,10 @@
 //! | `output`, `standard_stream` | the ranks' output, on its way to the launcher's own |
 
 pub mod deadlock;
+mod departure;
 mod frontend;
 mod inspection;
+mod judge;
 mod local;
 mod outcome;
 mod output;
@@ -40,9 +45,11 @@ mod placement;
 mod rank_hosts;
 mod rank_table;
 mod remote;
+mod slow_starts;
 mod spawning;
 mod standard_stream;
 mod supervisor;
+mod wakeups;
 
 pub use frontend::{run, run_adopted};
 pub use remote::{RemoteRanks, mixed};

@@ -24,17 +24,24 @@
 //! |---|---|
 //! | `share` | which ranks this host gets |
 //! | `starter`, `spawn` | what ranks are started with, and how a process is started |
-//! | `rank` | one rank: its process, its descriptors, and what was reported of it |
+//! | `rank`, `host_ranks` | one rank: its process, its descriptors, and what was reported of it; all of them by their local rank |
+//! | `room` | process slots for processes that are started later |
+//! | `listener` | messages of ranks: what they tell becomes an event, what they ask is answered |
+//! | `notices` | what ranks tell of themselves, or the segment shows of them |
 //! | `other_ranks` | ranks of another launcher that connect to this one |
 //! | `fences`, `pmi` | values that ranks exchange, over their control sockets or by PMI |
 //! | [`foreign_libraries`] | MPI libraries loaded by ranks that do not learn of the job |
-//! | this file | the consequences of ranks' messages and ends |
+//! | this file | how ranks are started, restarted, adopted, signalled and ended |
 
 mod fences;
 pub mod foreign_libraries;
+mod host_ranks;
+mod listener;
+mod notices;
 mod other_ranks;
 mod pmi;
 mod rank;
+mod room;
 mod share;
 mod spawn;
 mod starter;
@@ -46,12 +53,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use weft_fabric_shm::{JobSize, ProcessState};
+use weft_fabric_shm::JobSize;
 use weft_mpi::waits::RankWaits;
 use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 
 use crate::adoption::{AdoptedHost, AdoptedJob, AdoptedProcess, OtherRanks};
-use crate::control::{Answer, Message, Notice};
+use crate::control::{Answer, Notice};
 use crate::exchange::PublishedValue;
 use crate::hosts::message::Address;
 use crate::job_request::{JobAnswer, JobRequest};
@@ -61,11 +68,13 @@ use crate::segment::{self, Segment};
 use crate::worlds::Worlds;
 use crate::{signals, tree};
 
+use fences::Fences;
 pub use fences::NobodyWaits;
-use fences::{Arrival, Fences};
+use host_ranks::HostRanks;
+use listener::Listener;
 use other_ranks::OtherRanksOfHost;
 pub use rank::RunningRank;
-use rank::{Rank, Vacancy};
+pub use room::RoomState;
 pub use share::{HostShare, OtherHosts};
 use spawn::Spawner;
 pub use spawn::{LaterSlot, RankNumbers};
@@ -88,29 +97,15 @@ pub enum Event {
     Asked { rank: u32, request: JobRequest },
 }
 
-/// State of the room, for processes that are started later.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct RoomState {
-    /// Those that can be taken now, by their local rank.
-    pub free: Vec<u32>,
-    /// Those whose process has ended, or is about to.
-    pub soon: usize,
-    /// Ranks that have not called MPI since such an end.
-    pub behind: Option<u32>,
-}
-
 /// The rank processes of one host.
 pub struct RankProcesses {
     share: HostShare,
     segment: Segment,
     starter: Starter,
-    /// Those that were started, by local rank.
-    ranks: Vec<Rank>,
+    ranks: HostRanks,
     /// Where ranks come that another launcher has started.
     other_ranks: Option<OtherRanksOfHost>,
-    fences: Fences,
-    /// An abort was told: no other counts.
-    abort_told: bool,
+    listener: Listener,
 }
 
 impl RankProcesses {
@@ -139,11 +134,10 @@ impl RankProcesses {
         Ok(Self {
             segment: segment::create(size)?,
             starter,
-            fences: Fences::new(&share, others)?,
+            listener: Listener::new(Fences::new(&share, others)?),
             share,
-            ranks: Vec::new(),
+            ranks: HostRanks::default(),
             other_ranks: None,
-            abort_told: false,
         })
     }
 
@@ -158,7 +152,7 @@ impl RankProcesses {
             worlds,
             others,
         } = adopted;
-        let processes = Self::take_over(share, None, memory, (first, others))?;
+        let processes = Self::take_over(share, (None, &[]), memory, (first, others))?;
         Ok((processes, worlds))
     }
 
@@ -174,15 +168,13 @@ impl RankProcesses {
             ));
         }
         let came = (host.first, Some(host.others));
-        let mut processes = Self::take_over(share, Some(others), host.memory, came)?;
-        processes.fences.know(&host.values);
-        Ok(processes)
+        Self::take_over(share, (Some(others), &host.values), host.memory, came)
     }
 
-    /// Takes over ranks that were there before: of one its process, and where the others come.
+    /// Takes over ranks that were there before: of one its process, and where the others come. Ranks of the job have put `values`.
     fn take_over(
         share: HostShare,
-        hosts: Option<OtherHosts>,
+        (hosts, values): (Option<OtherHosts>, &[PublishedValue]),
         memory: OwnedFd,
         (first, others): (AdoptedProcess, Option<OtherRanks>),
     ) -> io::Result<Self> {
@@ -195,26 +187,25 @@ impl RankProcesses {
                 share.room
             )));
         }
-        let all = (0..local as usize).map(|local| Rank::of_other_launcher(share.numbers(local)));
+        let mut fences = Fences::new(&share, hosts)?;
+        fences.know(values);
         let mut processes = Self {
             segment,
             starter: Starter::of_adopted(&share),
-            ranks: all.collect(),
-            fences: Fences::new(&share, hosts)?,
+            ranks: HostRanks::of_other_launcher(&share),
+            listener: Listener::new(fences),
             share,
             other_ranks: others.map(OtherRanksOfHost::new).transpose()?,
-            abort_told: false,
         };
         let strange = || io::Error::other("the process is no rank of this host");
-        let local = processes.local(first.rank).ok_or_else(strange)?;
+        let local = processes.ranks.local(first.rank).ok_or_else(strange)?;
         processes.ranks[local].adopt(first)?;
         Ok(processes)
     }
 
     /// The processes that were there before and run, by their local ranks.
     pub fn adopted(&self) -> impl Iterator<Item = (usize, &ProcessHandle)> {
-        let all = self.ranks.iter().enumerate();
-        all.filter_map(|(local, rank)| Some((local, rank.adopted()?)))
+        self.ranks.adopted()
     }
 
     /// A process that was there before has ended; how, only its parent is told.
@@ -237,33 +228,21 @@ impl RankProcesses {
             return Vec::new();
         };
         for process in others.take() {
-            let mut ranks = self.ranks.iter_mut();
-            let rank = ranks.find(|rank| rank.number() == process.rank);
-            // Each comes once.
-            if let Some(rank) = rank.filter(|rank| rank.is_unadopted()) {
-                // One whose socket the kernel refuses is as if it had not come.
-                let _ = rank.adopt(process);
-            }
+            self.ranks.adopt(process);
         }
         if !others.have_ended() {
             return Vec::new();
         }
         self.other_ranks = None;
-        let left = self.ranks.iter().enumerate();
-        let left = left.filter(|(_, rank)| rank.is_running() && rank.is_unadopted());
         // How, their own launcher knows.
-        let left = left.map(|(local, _)| (local, ExitStatus::from_raw(0)));
+        let left = self.ranks.unadopted();
+        let left = left.map(|local| (local, ExitStatus::from_raw(0)));
         self.record_ranks(left.collect())
     }
 
     /// What the user is to know of the cores of these ranks.
     pub fn cores_note(&self) -> Option<&str> {
         self.starter.cores_note()
-    }
-
-    /// The local rank of a rank that was started here.
-    fn local(&self, rank: u32) -> Option<usize> {
-        self.ranks.iter().position(|found| found.number() == rank)
     }
 
     /// Starts all ranks in their order, up to the first that cannot be. `what` says which program a rank
@@ -300,7 +279,7 @@ impl RankProcesses {
             let (rank, start) = what(numbers)
                 .and_then(|what| self.starter.start(&mut spawner, numbers, what))
                 .map_err(not_started(numbers.rank))?;
-            self.ranks.push(rank);
+            self.ranks.put(local, rank);
             started.push(start);
         }
         Ok(())
@@ -311,7 +290,7 @@ impl RankProcesses {
     /// # Errors
     /// A sentence, if no spare is left or it cannot be started.
     pub fn restart(&mut self, rank: u32, program: &Program) -> Result<Started, String> {
-        let local = self.local(rank).ok_or("it is on another host")?;
+        let local = self.ranks.local(rank).ok_or("it is on another host")?;
         if !self.segment.watch.assign_spare(local as u32) {
             return Err(format!(
                 "{} processes of this job were started anew before",
@@ -327,38 +306,13 @@ impl RankProcesses {
                 self.segment.watch.tell_of_no_start(local as u32);
                 error.to_string()
             })?;
-        self.ranks[local] = rank;
+        self.ranks.put(local, rank);
         Ok(started)
     }
 
     /// The places of the room.
     pub fn places(&self) -> RoomState {
-        let first = self.share.ranks.len();
-        let most = first + self.share.room as usize;
-        let mut places = RoomState::default();
-        let running = |rank: u32| {
-            let rank = self.ranks.get(rank as usize);
-            rank.is_some_and(Rank::is_running)
-        };
-        let watch = &self.segment.watch;
-        for (local, rank) in (0u32..).zip(&self.ranks).skip(first) {
-            match rank.vacancy() {
-                Vacancy::Free => places.free.push(local),
-                Vacancy::OnceHeard(change) => match watch.may_be_reused(local, change, running) {
-                    Ok(()) => places.free.push(local),
-                    Err(behind) => {
-                        places.soon += 1;
-                        places.behind = Some(self.ranks[behind as usize].number());
-                    }
-                },
-                Vacancy::Soon => places.soon += 1,
-                Vacancy::None => {}
-            }
-        }
-        if self.ranks.len() >= first {
-            places.free.extend(self.ranks.len() as u32..most as u32);
-        }
-        places
+        RoomState::of(&self.share, &self.ranks, &self.segment.watch)
     }
 
     /// Starts another process in a place of the room, which is free. It reads nothing. Those that are started at the
@@ -376,10 +330,7 @@ impl RankProcesses {
         let mut spawner = Spawner::new(&self.segment.descriptor, false)?;
         let what = (program, Stdio::null());
         let (rank, started) = self.starter.start(&mut spawner, numbers, what)?;
-        match self.ranks.get_mut(place as usize) {
-            Some(old) => *old = rank,
-            None => self.ranks.push(rank),
-        }
+        self.ranks.put(place as usize, rank);
         Ok(started)
     }
 
@@ -407,15 +358,12 @@ impl RankProcesses {
 
     /// Whether any of these ranks runs.
     pub fn is_any_running(&self, ranks: &[u32]) -> bool {
-        let mut running = self.ranks.iter().filter(|rank| rank.is_running());
-        running.any(|rank| ranks.contains(&rank.number()))
+        !self.ranks.processes_of(ranks).is_empty()
     }
 
     /// Ends some of the ranks, and what they have started.
     pub fn end_ranks(&self, ranks: &[u32]) {
-        let running = self.ranks.iter().filter(|rank| rank.is_running());
-        let chosen = running.filter(|rank| ranks.contains(&rank.number()));
-        let processes: Vec<u32> = chosen.map(Rank::process).collect();
+        let processes = self.ranks.processes_of(ranks);
         if !processes.is_empty() {
             tree::signal_below(process::SIGKILL, &processes);
         }
@@ -428,14 +376,14 @@ impl RankProcesses {
 
     /// Answers a rank that has asked something of the job.
     pub fn answer(&self, rank: u32, answer: JobAnswer) {
-        if let Some(local) = self.local(rank) {
+        if let Some(local) = self.ranks.local(rank) {
             self.ranks[local].answer(&Answer::Job(answer));
         }
     }
 
     /// Tells the other ranks that one has ended; `in_order` if that is no loss to them.
     pub fn announce_end(&mut self, rank: u32, in_order: bool) {
-        if let Some(local) = self.local(rank)
+        if let Some(local) = self.ranks.local(rank)
             && let Some(status) = self.ranks[local].ended()
         {
             let watch = &self.segment.watch;
@@ -451,21 +399,16 @@ impl RankProcesses {
 
     /// Whether all that were started have ended.
     pub fn have_ended(&self) -> bool {
-        !self.ranks.iter().any(Rank::is_running)
-    }
-
-    /// Their processes, of those that have not ended; but not one that is no child of ours: its lifeline ends that.
-    fn processes(&self) -> Vec<u32> {
-        self.ranks.iter().filter_map(Rank::child).collect()
+        !self.ranks.is_any_running()
     }
 
     /// Sends a signal: one that stops, continues or ends programs to all processes below us, another one
     /// to the ranks alone.
     pub fn signal(&self, number: i32) {
         if signals::ends_programs(number) || [SIGSTOP, SIGCONT].contains(&number) {
-            return tree::signal(number, &self.processes());
+            return tree::signal(number, &self.ranks.children());
         }
-        for process in self.processes() {
+        for process in self.ranks.children() {
             let _ = process::signal(process, number);
         }
     }
@@ -479,7 +422,7 @@ impl RankProcesses {
 
     /// The ranks that were started and have not ended, with their processes, and whether they have finalised MPI.
     pub fn running(&self) -> impl Iterator<Item = RunningRank> {
-        self.ranks.iter().filter_map(Rank::running)
+        self.ranks.running()
     }
 
     /// The ranks, with their processes, that might load a library of MPI which is not ours, and have not begun with any.
@@ -501,119 +444,13 @@ impl RankProcesses {
 
     /// Reads what a rank has to say. Questions are answered; what it tells comes back.
     pub fn listen(&mut self, local: usize) -> Vec<Event> {
-        let Some(rank) = self.ranks.get_mut(local) else {
-            return Vec::new();
-        };
-        let messages = rank.read();
-        let mut events = Vec::new();
-        let mut questions = Vec::new();
-        for message in messages {
-            match message {
-                Message::Notice(told) => events.push(self.tell(local, told)),
-                Message::Waits { last, piece } => {
-                    let rank = &mut self.ranks[local];
-                    let waits = rank.take_waits(last, &piece);
-                    let rank = rank.number();
-                    events.extend(waits.map(|waits| Event::Waits { rank, waits }));
-                }
-                question => questions.push(question),
-            }
-        }
-        for question in questions {
-            let answer = self.take_question(local, question, &mut events);
-            if let Some(answer) = answer {
-                self.ranks[local].answer(&answer);
-            }
-        }
-        events.extend(self.listen_to_pmi(local));
-        events
+        self.listener.listen(&mut self.ranks, local)
     }
 
     /// … of all of them.
     pub fn listen_to_all(&mut self) -> Vec<Event> {
-        (0..self.ranks.len())
-            .flat_map(|local| self.listen(local))
-            .collect()
-    }
-
-    /// Reads what a rank says over PMI, which is answered, and tells what it means.
-    fn listen_to_pmi(&mut self, local: usize) -> Vec<Event> {
-        let mut events = Vec::new();
-        let numbers = self.ranks[local].numbers();
-        if let Some(connection) = self.ranks[local].pmi_mut() {
-            connection.read();
-        }
-        for _ in 0..pmi::AT_ONCE {
-            let connection = self.ranks[local].pmi_mut();
-            let meaning =
-                connection.and_then(|connection| self.fences.serve_pmi(connection, numbers));
-            match meaning {
-                None => break,
-                Some(pmi::Meaning::Nothing) => {}
-                Some(pmi::Meaning::Notice(told)) => events.push(self.tell(local, told)),
-                Some(pmi::Meaning::Barrier) => self.arrive(local, &mut events),
-            }
-        }
-        events
-    }
-
-    fn tell(&mut self, local: usize, told: Notice) -> Event {
-        self.abort_told |= matches!(told, Notice::Abort { .. });
-        let rank = &mut self.ranks[local];
-        rank.note(&told);
-        let rank = rank.number();
-        Event::Notice { rank, told }
-    }
-
-    /// Does what a rank asks. `None` if it is not answered now.
-    fn take_question(
-        &mut self,
-        local: usize,
-        question: Message,
-        events: &mut Vec<Event>,
-    ) -> Option<Answer> {
-        match question {
-            Message::Notice(_) | Message::Waits { .. } => None,
-            Message::Put { name, value } => {
-                let rank = self.ranks[local].number();
-                Some(self.fences.put(PublishedValue { rank, name, value }))
-            }
-            Message::Get { rank, name } => Some(self.fences.get(rank, &name)),
-            Message::Ask { last, piece } => {
-                let rank = &mut self.ranks[local];
-                match rank.take_request(last, &piece)? {
-                    Ok(request) => {
-                        let rank = rank.number();
-                        events.push(Event::Asked { rank, request });
-                        None
-                    }
-                    Err(refused) => Some(refused),
-                }
-            }
-            Message::AskHosts { from } => Some(self.fences.hosts(from)),
-            Message::Fence => {
-                self.arrive(local, events);
-                None
-            }
-        }
-    }
-
-    /// A rank has come to a fence.
-    fn arrive(&mut self, local: usize, events: &mut Vec<Event>) {
-        match self.fences.arrive(local as u32) {
-            Arrival::Early => {}
-            Arrival::OfHost(values) => events.push(Event::Fence { values }),
-            Arrival::OfJob => self.let_through(),
-        }
-    }
-
-    fn let_through(&mut self) {
-        for rank in &mut self.ranks {
-            let by_pmi = rank.pmi_mut().is_some_and(pmi::Connection::leave_barrier);
-            if !by_pmi {
-                rank.answer(&Answer::Taken);
-            }
-        }
+        let all = 0..self.ranks.len();
+        all.flat_map(|local| self.listen(local)).collect()
     }
 
     /// Keeps values that ranks of other hosts have put before the fence.
@@ -621,7 +458,7 @@ impl RankProcesses {
     /// # Errors
     /// If no rank waits at a fence, or a value is of a rank that the job does not have.
     pub fn keep_values(&mut self, values: &[PublishedValue]) -> Result<(), NobodyWaits> {
-        self.fences.keep(values)
+        self.listener.keep_values(values)
     }
 
     /// Lets the ranks go on from the fence: those of all hosts have come.
@@ -629,9 +466,7 @@ impl RankProcesses {
     /// # Errors
     /// If none waits at one.
     pub fn open_fence(&mut self) -> Result<(), NobodyWaits> {
-        self.fences.open()?;
-        self.let_through();
-        Ok(())
+        self.listener.open_fence(&mut self.ranks)
     }
 
     /// Reaps the children that have ended.
@@ -647,7 +482,7 @@ impl RankProcesses {
     /// it runs as another user.
     pub fn end(&mut self, limit: Duration) -> (Vec<Event>, bool) {
         let mut ended = Vec::new();
-        let clean = tree::end(&self.processes(), limit, |process, status| {
+        let clean = tree::end(&self.ranks.children(), limit, |process, status| {
             ended.push((process, status));
         });
         (self.record(ended), clean)
@@ -656,15 +491,11 @@ impl RankProcesses {
     /// Notes which ranks these processes were. What they said before comes first: an abort explains an
     /// exit.
     fn record(&mut self, ended: Vec<(u32, ExitStatus)>) -> Vec<Event> {
-        let mut locals = Vec::new();
-        for (process, status) in ended {
-            let running = |rank: &Rank| rank.process() == process && rank.is_running();
-            // Others are orphans that came to us.
-            if let Some(local) = self.ranks.iter().position(running) {
-                locals.push((local, status));
-            }
-        }
-        self.record_ranks(locals)
+        // Others are orphans that came to us.
+        let ranks = ended
+            .into_iter()
+            .filter_map(|(process, status)| Some((self.ranks.run_by(process)?, status)));
+        self.record_ranks(ranks.collect())
     }
 
     fn record_ranks(&mut self, locals: Vec<(usize, ExitStatus)>) -> Vec<Event> {
@@ -682,7 +513,10 @@ impl RankProcesses {
         for (local, _) in &locals {
             events.extend(self.listen(*local));
         }
-        self.look_into_segment(&locals, &mut events);
+        let ended: Vec<usize> = locals.iter().map(|(local, _)| *local).collect();
+        let watch = &self.segment.watch;
+        let shown = (self.listener).look_into_segment(&mut self.ranks, watch, &ended);
+        events.extend(shown);
         if !locals.is_empty() {
             let rank = |(local, status): (usize, _)| (self.ranks[local].number(), status);
             events.push(Event::Exited {
@@ -690,43 +524,6 @@ impl RankProcesses {
             });
         }
         events
-    }
-
-    /// Tells what only the segment tells, of those that have just ended, and of the others if that
-    /// matters: one has ended without MPI, on which they may count.
-    fn look_into_segment(&mut self, ended: &[(usize, ExitStatus)], events: &mut Vec<Event>) {
-        // Ranks can write there what they like, also that one has aborted that was never started.
-        let started = self.ranks.len();
-        let abort = self.segment.watch.first_abort();
-        let abort = abort.filter(|abort| !self.abort_told && (abort.rank as usize) < started);
-        if let Some(abort) = abort {
-            let (code, text) = (abort.code, String::new());
-            let told = Notice::Abort { code, text };
-            events.push(self.tell(abort.rank as usize, told));
-        }
-        for (local, _) in ended {
-            self.tell_state(*local, events);
-        }
-        if ended.iter().any(|(local, _)| {
-            let rank = &self.ranks[*local];
-            !rank.is_initialised() && !rank.is_finalised()
-        }) {
-            for local in 0..self.ranks.len() {
-                self.tell_state(local, events);
-            }
-        }
-    }
-
-    fn tell_state(&mut self, local: usize, events: &mut Vec<Event>) {
-        let state = self.segment.watch.state(local as u32);
-        let rank = &self.ranks[local];
-        let (initialised, finalised) = (rank.is_initialised(), rank.is_finalised());
-        if state != ProcessState::Absent && !initialised {
-            events.push(self.tell(local, Notice::Initialised));
-        }
-        if state == ProcessState::Finalised && !finalised {
-            events.push(self.tell(local, Notice::Finalised));
-        }
     }
 }
 

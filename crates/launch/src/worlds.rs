@@ -10,20 +10,30 @@
 //! ```
 //!
 //! Within the job a port is only a name: no socket belongs to it. A process that connects sends a message to the owner.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ports` | which ports are open, by which a world is awaited, and by which none comes any more |
+//! | `port_name` | the name of a port |
+//! | `services` | names that are published for ports |
+//! | here | worlds, and the requests of processes |
 
-use std::collections::{BTreeMap, HashMap};
+mod port_name;
+mod ports;
+mod services;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weft_sys::random;
 
 use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnRequest, World};
 
-pub use crate::hosts::message::Address;
+use ports::{Ports, TooMany};
+use services::Services;
 
-/// Ports that one process may have open at a time, and services that it may have published.
-const MOST: usize = 4096;
-/// Longest name of a service in bytes.
-const LONGEST: usize = 4096;
+pub use crate::hosts::message::Address;
+pub use port_name::PortName;
 
 /// The worlds, ports and services of a job. See the [module page](self).
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,14 +46,8 @@ pub struct Worlds {
     room: u32,
     next_world: u32,
     worlds: BTreeMap<u32, World>,
-    next_port: u32,
-    /// Open ports, by their number, with their owner.
-    ports: HashMap<u32, u32>,
-    /// By which open port a world is to come, by the number of that.
-    awaited: HashMap<u32, u32>,
-    /// Ports by which none comes any more: with their owner and why, until that closes them.
-    failed_ports: HashMap<u32, (u32, String)>,
-    services: HashMap<String, Service>,
+    ports: Ports,
+    services: Services,
     /// Where processes are that have said it, until all of their world have.
     introduced: BTreeMap<u32, String>,
 }
@@ -65,43 +69,6 @@ pub enum Served {
     Abandoned(u32),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Service {
-    port: String,
-    owner: u32,
-}
-
-/// The parts of a port's name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PortName {
-    /// The process that accepts there, by its number in the job.
-    pub owner: u32,
-    /// Its number.
-    pub number: u32,
-}
-
-impl PortName {
-    /// Reads a name, of any job.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<(&str, Self)> {
-        let (job, rest) = name.strip_prefix("weft:")?.split_once(':')?;
-        let (owner, number) = rest.split_once(':')?;
-        // What follows is for other jobs: see [`OtherJobs`](crate::other_jobs::OtherJobs).
-        let number = number.split_once(':').map_or(number, |(number, _)| number);
-        let (owner, number) = (owner.parse().ok()?, number.parse().ok()?);
-        Some((job, Self { owner, number }))
-    }
-
-    /// A name for texts that people read: without the secret that it may carry.
-    #[must_use]
-    pub fn shown(name: &str) -> &str {
-        match name.starts_with("weft:") {
-            true => name.split_once('/').map_or(name, |(shown, _)| shown),
-            false => name,
-        }
-    }
-}
-
 impl Worlds {
     /// The worlds of a job that starts with this many processes, and may have this many more on each host.
     #[must_use]
@@ -116,11 +83,8 @@ impl Worlds {
             room,
             next_world: 1,
             worlds: BTreeMap::new(),
-            next_port: 1,
-            ports: HashMap::new(),
-            awaited: HashMap::new(),
-            failed_ports: HashMap::new(),
-            services: HashMap::new(),
+            ports: Ports::new(),
+            services: Services::default(),
             introduced: BTreeMap::new(),
         }
     }
@@ -130,7 +94,7 @@ impl Worlds {
         let number = self.next_world;
         self.next_world += 1;
         if let Ok(port) = self.find_port(&parent) {
-            self.awaited.insert(port.number, number);
+            self.ports.await_world(port.number, number);
         }
         let world = World {
             number,
@@ -156,9 +120,9 @@ impl Worlds {
                 Ok(_) => JobAnswer::Done,
                 Err(reason) => JobAnswer::refuse(Refusal::Port, reason),
             },
-            JobRequest::Publish { service, port } => self.publish(process, service, port),
-            JobRequest::LookUp { service } => self.look_up(&service),
-            JobRequest::Unpublish { service, port } => self.unpublish(&service, &port),
+            JobRequest::Publish { service, port } => self.services.publish(process, service, port),
+            JobRequest::LookUp { service } => self.services.look_up(&service),
+            JobRequest::Unpublish { service, port } => self.services.unpublish(&service, &port),
             JobRequest::Spawn(request) if request.starts_no_process() => JobAnswer::refuse(
                 Refusal::Spawn,
                 "no process of a program was to be started; start at least one of each",
@@ -235,13 +199,7 @@ impl Worlds {
     /// A process of a world has ended before it had met the processes that have had the world started: these wait in
     /// vain, for this reason. Their port is removed, unless they have all met through the others of that world.
     pub fn lose(&mut self, world: u32, reason: &str) {
-        let awaited = self.awaited.iter().find(|(_, other)| **other == world);
-        if let Some((&port, _)) = awaited {
-            self.awaited.remove(&port);
-            if let Some(owner) = self.ports.remove(&port) {
-                self.failed_ports.insert(port, (owner, reason.to_owned()));
-            }
-        }
+        self.ports.lose(world, reason);
     }
 
     /// The parents of a world do not wait for it any more.
@@ -262,11 +220,8 @@ impl Worlds {
         let worlds = self.worlds.values();
         let awaited = worlds.filter(|world| self.awaited_by(process, world));
         let abandoned = awaited.map(|world| world.number).collect();
-        self.ports.retain(|_, owner| *owner != process);
-        let ports = &self.ports;
-        self.awaited.retain(|port, _| ports.contains_key(port));
-        self.failed_ports.retain(|_, (owner, _)| *owner != process);
-        self.services.retain(|_, service| service.owner != process);
+        self.ports.end(process);
+        self.services.end(process);
         self.introduced.remove(&process);
         self.worlds
             .retain(|_, world| !world.members.contains(&process) || !over(world));
@@ -275,19 +230,15 @@ impl Worlds {
 
     /// Opens a port.
     pub fn open_port(&mut self, owner: u32) -> JobAnswer {
-        let open = self.ports.values().filter(|other| **other == owner).count();
-        if open >= MOST || self.next_port >= 1 << 30 {
-            return JobAnswer::refuse(
+        match self.ports.open(owner) {
+            Ok(number) => JobAnswer::Port(PortName { owner, number }.write(&self.job)),
+            Err(TooMany(open)) => JobAnswer::refuse(
                 Refusal::Other,
                 format!(
                     "this process has {open} ports open; close ports that are not needed any more (MPI_Close_port)"
                 ),
-            );
+            ),
         }
-        let number = self.next_port;
-        self.next_port += 1;
-        self.ports.insert(number, owner);
-        JobAnswer::Port(format!("weft:{}:{owner}:{number}", self.job))
     }
 
     /// Whether a name is one of a port of another job.
@@ -312,10 +263,10 @@ impl Worlds {
                 PortName::shown(name)
             ));
         }
-        match self.ports.get(&port.number) {
-            Some(owner) if *owner == port.owner => Ok(port),
-            _ => Err(match self.failed_ports.get(&port.number) {
-                Some((_, reason)) => reason.clone(),
+        match self.ports.owner(port.number) {
+            Some(owner) if owner == port.owner => Ok(port),
+            _ => Err(match self.ports.failure(port.number) {
+                Some(reason) => reason.to_owned(),
                 None => format!(
                     "the port '{}' is not open: it was closed, or its process has ended; open one with MPI_Open_port",
                     PortName::shown(name)
@@ -328,8 +279,7 @@ impl Worlds {
     pub fn close_port(&mut self, process: u32, name: &str) -> JobAnswer {
         match self.find_port(name) {
             Ok(port) if port.owner == process => {
-                self.ports.remove(&port.number);
-                self.awaited.remove(&port.number);
+                self.ports.close(port.number);
                 JobAnswer::Done
             }
             Ok(_) => JobAnswer::refuse(
@@ -341,74 +291,10 @@ impl Worlds {
             ),
             Err(reason) => {
                 if let Some((_, port)) = PortName::parse(name) {
-                    self.failed_ports
-                        .retain(|number, (owner, _)| *number != port.number || *owner != process);
+                    self.ports.close_failed(port.number, process);
                 }
                 JobAnswer::refuse(Refusal::Port, reason)
             }
-        }
-    }
-
-    /// Publishes a port under the name of a service.
-    pub fn publish(&mut self, process: u32, service: String, port: String) -> JobAnswer {
-        if self.services.contains_key(&service) {
-            return JobAnswer::refuse(
-                Refusal::Service,
-                format!(
-                    "the service '{service}' is published already; unpublish it first, or choose another name"
-                ),
-            );
-        }
-        let own = self
-            .services
-            .values()
-            .filter(|service| service.owner == process);
-        if service.len() > LONGEST || own.count() >= MOST {
-            return JobAnswer::refuse(
-                Refusal::Service,
-                format!(
-                    "a process may publish {MOST} services under names of at most {LONGEST} bytes"
-                ),
-            );
-        }
-        let owner = process;
-        self.services.insert(service, Service { port, owner });
-        JobAnswer::Done
-    }
-
-    /// The port of a service.
-    #[must_use]
-    pub fn look_up(&self, service: &str) -> JobAnswer {
-        match self.services.get(service) {
-            Some(found) => JobAnswer::Port(found.port.clone()),
-            None => JobAnswer::refuse(
-                Refusal::Name,
-                format!(
-                    "no service '{service}' is published in this job; let MPI_Publish_name return before it is looked up"
-                ),
-            ),
-        }
-    }
-
-    /// A service is no more.
-    pub fn unpublish(&mut self, service: &str, port: &str) -> JobAnswer {
-        match self.services.get(service) {
-            Some(found) if found.port == port => {
-                self.services.remove(service);
-                JobAnswer::Done
-            }
-            Some(found) => JobAnswer::refuse(
-                Refusal::Service,
-                format!(
-                    "the service '{service}' has the port '{}', not '{}'; pass the port that it was published with",
-                    PortName::shown(&found.port),
-                    PortName::shown(port)
-                ),
-            ),
-            None => JobAnswer::refuse(
-                Refusal::Service,
-                format!("no service '{service}' is published; unpublish what was published, once"),
-            ),
         }
     }
 }
@@ -519,24 +405,6 @@ mod tests {
                 .expect_err("closed")
                 .contains("is not open")
         );
-        assert!(worlds.failed_ports.is_empty() && worlds.awaited.is_empty());
-    }
-
-    #[test]
-    fn services_are_published_once_and_unpublished_by_their_port() {
-        let mut worlds = Worlds::new(1, 8);
-        let name = || "ocean".to_owned();
-        assert_eq!(refusal(worlds.look_up("ocean")), Refusal::Name);
-        assert_eq!(worlds.publish(0, name(), "p".into()), JobAnswer::Done);
-        let again = worlds.publish(0, name(), "q".into());
-        assert_eq!(refusal(again), Refusal::Service);
-        assert_eq!(port(worlds.look_up("ocean")), "p");
-        assert_eq!(refusal(worlds.unpublish("ocean", "q")), Refusal::Service);
-        assert_eq!(worlds.unpublish("ocean", "p"), JobAnswer::Done);
-        assert_eq!(refusal(worlds.unpublish("ocean", "p")), Refusal::Service);
-        assert_eq!(worlds.publish(0, name(), "p".into()), JobAnswer::Done);
-        worlds.end(0, |_| true);
-        assert_eq!(refusal(worlds.look_up("ocean")), Refusal::Name);
     }
 
     #[test]

@@ -7,7 +7,10 @@
 //!
 //! Time in which this rank did not look is added to the end, since nothing was tried in it.
 
+use std::io;
 use std::time::Duration;
+
+use weft_sys::socket::is_exhausted;
 
 /// Pauses between attempts to reach a peer, in nanoseconds: the first, and the longest.
 const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
@@ -45,6 +48,28 @@ pub enum Why {
     /// This process has no descriptor left.
     Exhausted,
     Other,
+}
+
+impl From<&io::Error> for Why {
+    fn from(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::Refused,
+            _ if is_exhausted(error) => Self::Exhausted,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a look at a dial comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Turn {
+    /// The set time is over, and nobody answers: the peer is given up.
+    Over,
+    /// The next attempts are due.
+    Due,
+    /// Nothing is to be done.
+    Later,
 }
 
 impl Dial {
@@ -90,8 +115,23 @@ impl Dial {
         now - self.since
     }
 
-    /// Notes that this rank looks.
-    pub fn look(&mut self, now: u64) {
+    /// Looks at it. `is_answered`: the peer, or somebody at its addresses, answers, and so the set time does not end. If the next
+    /// attempts are due, those after them are scheduled a pause later.
+    pub fn look(&mut self, now: u64, is_answered: impl FnOnce() -> bool) -> Turn {
+        self.add_absence(now);
+        if now >= self.until && !is_answered() {
+            return Turn::Over;
+        }
+        if now < self.next {
+            return Turn::Later;
+        }
+        self.next = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        Turn::Due
+    }
+
+    /// Adds the time in which this rank did not look.
+    fn add_absence(&mut self, now: u64) {
         let away = now - self.looked;
         self.looked = now;
         if away > 2 * PAUSES.1 {
@@ -103,22 +143,6 @@ impl Dial {
     /// anew.
     pub fn begin_anew(&mut self, now: u64, limit: Duration) {
         self.until = self.until.max(now.saturating_add(nanoseconds(limit)));
-    }
-
-    /// The set time is over.
-    pub fn is_over(&self, now: u64) -> bool {
-        now >= self.until
-    }
-
-    /// Whether the next attempts are due; if so, schedules those after them a pause later.
-    #[must_use]
-    pub fn takes_turn(&mut self, now: u64) -> bool {
-        if now < self.next {
-            return false;
-        }
-        self.next = now + self.pause;
-        self.pause = (self.pause * 2).min(PAUSES.1);
-        true
     }
 
     /// When it needs attention.
@@ -185,7 +209,7 @@ impl Dials {
         self.under_way.retain(|(other, _)| *other != peer);
     }
 
-    /// The process that is being dialled.
+    /// The peers that are being dialled.
     pub fn peers(&self) -> Vec<u32> {
         self.under_way.iter().map(|(peer, _)| *peer).collect()
     }
@@ -242,10 +266,24 @@ mod tests {
         let mut dials = Dials::default();
         dials.begin(1, 0, Duration::from_millis(100), None);
         let dial = dials.get_mut(1).expect("it has begun");
-        assert!(dial.takes_turn(0) && !dial.takes_turn(19 * MS) && dial.takes_turn(20 * MS));
-        dial.look(50 * MS);
-        assert!(!dial.is_over(99 * MS) && dial.is_over(100 * MS));
-        dial.look(1050 * MS);
-        assert!(!dial.is_over(1099 * MS) && dial.is_over(1100 * MS));
+        let mut turn = |now| dial.look(now * MS, || false);
+        assert_eq!(
+            [turn(0), turn(19), turn(20)],
+            [Turn::Due, Turn::Later, Turn::Due]
+        );
+        assert_eq!([turn(50), turn(60)], [Turn::Later, Turn::Due]);
+        assert_ne!(turn(1050), Turn::Over, "990 ms were added");
+        assert_ne!(turn(1089), Turn::Over);
+        assert_eq!(turn(1090), Turn::Over);
+    }
+
+    #[test]
+    fn patience_does_not_end_while_somebody_answers() {
+        let mut dials = Dials::default();
+        dials.begin(1, 0, Duration::from_nanos(10), None);
+        let dial = dials.get_mut(1).expect("it has begun");
+        assert_eq!(dial.look(10, || true), Turn::Due);
+        assert_eq!(dial.look(11, || true), Turn::Later);
+        assert_eq!(dial.look(12, || false), Turn::Over);
     }
 }

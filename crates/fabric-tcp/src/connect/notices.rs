@@ -21,9 +21,8 @@ use std::time::Duration;
 
 use weft_sys::socket::SendSlice;
 
-use super::addresses::Addresses;
 use super::handshakes::Handshakes;
-use crate::directory::Incarnations;
+use super::members::Members;
 use crate::network::{Network, Stream};
 
 /// For how long this process tries. A peer that was not told by then waits until this process ends.
@@ -35,13 +34,6 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// Most calls at a time: few compared with the descriptors that a process may have.
 const AT_ONCE: usize = 64;
-
-/// The called peer, its addresses, and the calling rank.
-pub struct Directory<'a, N: Network> {
-    pub addresses: &'a Addresses,
-    pub incarnations: &'a Incarnations,
-    pub handshakes: &'a Handshakes<N>,
-}
 
 /// See the [module page](self).
 pub struct Notices<S> {
@@ -122,7 +114,8 @@ impl<S: Stream> Notices<S> {
     pub fn advance<N: Network<Stream = S>>(
         &mut self,
         network: &N,
-        peers: &Directory<'_, N>,
+        members: &Members,
+        handshakes: &Handshakes<N>,
         patience: Duration,
     ) -> bool {
         let now = network.now();
@@ -131,8 +124,8 @@ impl<S: Stream> Notices<S> {
         }
         let mut told = Vec::new();
         self.calls.retain_mut(|call| {
-            let peer = (call.peer, peers.incarnations.of(call.peer));
-            match call.advance(|| peers.handshakes.notice(peer)) {
+            let peer = (call.peer, members.incarnation(call.peer));
+            match call.advance(|| handshakes.notice(peer)) {
                 Came::UnderWay => now < call.until,
                 Came::ToNothing => false,
                 Came::Told => {
@@ -150,7 +143,7 @@ impl<S: Stream> Notices<S> {
         while self.calls.len() < AT_ONCE
             && let Some(peer) = self.to_be_told.pop_front()
         {
-            for offer in peers.addresses.of(peer) {
+            for offer in members.addresses().of(peer) {
                 // A call refused at once fails like one refused later.
                 if let Ok(socket) = network.connect(&offer.address, patience) {
                     self.calls.push(Call {

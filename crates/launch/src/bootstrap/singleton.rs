@@ -40,7 +40,7 @@ pub struct Singleton {
 impl Singleton {
     /// The job of this process.
     pub fn new() -> Self {
-        let universe = crate::plan::universe(1);
+        let universe = crate::plan::default_universe(1);
         let size = JobSize {
             room: universe - 1,
             addresses: universe,

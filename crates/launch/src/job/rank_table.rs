@@ -110,6 +110,14 @@ impl RankTable {
         self.rows.get(rank as usize)?.world
     }
 
+    /// A rank, for people.
+    pub fn name(&self, rank: u32) -> String {
+        match self.world(rank) {
+            None => format!("rank {rank}"),
+            Some(WorldRank { world, rank }) => format!("rank {rank} of spawned world {world}"),
+        }
+    }
+
     /// Processes of a world that have not ended.
     pub fn running_of(&self, world: u32) -> Vec<u32> {
         let rows = self.rows.iter().enumerate();

@@ -13,7 +13,7 @@ use super::rank_hosts::{Event, WorldRank};
 use crate::bootstrap::name_of_this_host;
 use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
 use crate::mapping::is_here;
-use crate::plan::{self, Plan, Program};
+use crate::plan::{Plan, Program};
 use crate::rank_processes::{LaterSlot, RankNumbers, RankProcesses};
 use crate::worlds::{Served, Worlds};
 
@@ -246,7 +246,7 @@ fn find(
             name_of_this_host()
         ));
     }
-    plan::later(program, environment).map_err(|error| error.to_string())
+    Program::started_later(program, environment).map_err(|error| error.to_string())
 }
 
 /// How many processes of each program are started if so many can be; otherwise how many are needed at least.

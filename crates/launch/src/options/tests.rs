@@ -1,5 +1,5 @@
 use super::*;
-use crate::binding::BindTo;
+use crate::binding::{BindTo, Domain};
 use crate::mapping::Allocation;
 use std::collections::HashSet;
 

@@ -2,11 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{OnDeadlock, OnDeath};
-use crate::mapping::HostSlots;
+use super::{Input, OnDeadlock, OnDeath};
+use crate::bootstrap::ERROR_HANDLERS;
+use crate::check_mode::CheckMode;
+use crate::fabric::{NetworkChoice, POSSIBLE};
 
 /// A number of ranks.
 pub fn ranks(name: &str, text: &OsStr) -> Result<u32, String> {
@@ -47,6 +49,18 @@ pub fn on_death(name: &str, text: &OsStr) -> Result<OnDeath, String> {
     }
 }
 
+/// The name of an error handler.
+pub fn error_handler(name: &str, text: &OsStr) -> Result<&'static str, String> {
+    let known = ERROR_HANDLERS.iter().find(|known| text == **known);
+    known.copied().ok_or_else(|| {
+        format!(
+            "{name} was given '{}'; one of {} was expected",
+            text.display(),
+            ERROR_HANDLERS.join(", ")
+        )
+    })
+}
+
 /// Reaction to a deadlock.
 pub fn on_deadlock(name: &str, text: &OsStr) -> Result<OnDeadlock, String> {
     match text.to_str() {
@@ -58,38 +72,6 @@ pub fn on_deadlock(name: &str, text: &OsStr) -> Result<OnDeadlock, String> {
              stopped, for a debugger) and ignore are possible",
             text.display()
         )),
-    }
-}
-
-/// Files of arguments that one command line may read, those counted that they name themselves.
-const MOST_FILES: u32 = 64;
-
-/// The words of a file of arguments, number `files` of its command line: a program with its options in each line, split
-/// as by a shell. Empty lines and text after a `#` are ignored.
-pub fn arguments_of(name: &str, path: &Path, files: u32) -> Result<Vec<OsString>, String> {
-    let shown = path.display();
-    if files > MOST_FILES {
-        return Err(format!(
-            "{name} {shown}: more than {MOST_FILES} files of arguments; does one name itself?"
-        ));
-    }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("{name}: {shown} cannot be read: {error}"))?;
-    let mut words: Vec<OsString> = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let found = shlex::split(line).ok_or_else(|| {
-            let number = number + 1;
-            format!("{name}: line {number} of {shown} ends within quotes, or with a backslash")
-        })?;
-        if !found.is_empty() {
-            let colon = (!words.is_empty() && found[0] != ":").then(|| ":".into());
-            words.extend(colon);
-            words.extend(found.into_iter().map(OsString::from));
-        }
-    }
-    match words.is_empty() {
-        true => Err(format!("{name}: {shown} has no program")),
-        false => Ok(words),
     }
 }
 
@@ -114,87 +96,85 @@ pub fn list(text: &OsStr) -> Vec<OsString> {
         .collect()
 }
 
-/// The hosts between commas: `a`, `a:4`.
-pub fn hosts_in(name: &str, text: &OsStr) -> Result<Vec<HostSlots>, String> {
-    let hosts = list(text);
-    if hosts.is_empty() {
-        return Err(format!(
-            "{name} names no host; HOST or HOST:RANKS was expected, between commas"
-        ));
+/// A variable as `NAME=VALUE`, or by its name alone; `None` if that is not set here.
+pub fn exported(option: &str, text: &OsStr) -> Result<Option<(OsString, OsString)>, String> {
+    match split_at(text, b'=') {
+        (name, Some(value)) => variable(option, name, value).map(Some),
+        // It is inherited anyway, unless little is.
+        (name, None) => Ok(std::env::var_os(name).map(|value| (name.to_owned(), value))),
     }
-    let hosts = hosts.into_iter();
-    hosts
-        .map(|host| HostSlots::parse(&host.to_string_lossy()))
-        .collect::<Result<_, _>>()
-        .map_err(|error| format!("{name}: {error}"))
 }
 
-/// The hosts in a file of the usual forms: `name`, `name:4`, `name slots=4`, `#` to the end of a line.
-pub fn hosts_of(name: &str, file: &Path) -> Result<Vec<HostSlots>, String> {
-    let shown = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("{name} names {shown}, which cannot be read: {error}"))?;
-    hosts_in_text(&text).map_err(|error| format!("{name} names {shown}: {error}"))
+/// The file for output, without the settings that Open MPI has behind a colon: what is written to the file is not shown as well.
+pub fn output_file(name: &str, text: &OsStr) -> Result<PathBuf, String> {
+    match split_at(text, b':') {
+        (file, _) if file.is_empty() => Err(format!("{name} needs the name of a file")),
+        (file, _) => Ok(PathBuf::from(file)),
+    }
 }
 
-/// Words behind a host in the files of other launchers that need not be followed: a limit that no number of ranks reaches
-/// unless it is asked for, an interface (all that work are found), and a binding (`--bind-to` says it).
-const WITHOUT_EFFECT: [&str; 6] = [
-    "max_slots",
-    "max-slots",
-    "slots_max",
-    "slots-max",
-    "ifname",
-    "binding",
-];
-
-/// The hosts in the text of such a file.
-pub fn hosts_in_text(text: &str) -> Result<Vec<HostSlots>, String> {
-    let mut hosts = Vec::new();
-    for line in text.lines() {
-        // Others take blanks around the sign.
-        let line = line.split('#').next().unwrap_or("").replace('=', " = ");
-        let mut words = line.split_whitespace();
-        let Some(name) = words.next() else {
-            continue;
-        };
-        let mut host = HostSlots::parse(name)?;
-        while let Some(word) = words.next() {
-            let value = words.next().filter(|sign| *sign == "=");
-            match (word, value.and_then(|_| words.next())) {
-                ("slots" | "count" | "cpu" | "cpus", Some(slots)) => {
-                    host.slots = Some(ranks(word, OsStr::new(slots))?);
-                }
-                (word, Some(_)) if WITHOUT_EFFECT.contains(&word) => {}
-                ("user", Some(user)) => {
-                    return Err(format!(
-                        "user={user} behind {name} is written {user}@{name}"
-                    ));
-                }
-                _ => {
-                    return Err(format!(
-                        "'{word}' behind {name} is not known; NAME, NAME:4 or NAME slots=4 was expected"
-                    ));
-                }
-            }
-        }
-        hosts.push(host);
-    }
-    Ok(hosts)
+/// The parts before and behind the first of these bytes.
+fn split_at(text: &OsStr, byte: u8) -> (&OsStr, Option<&OsStr>) {
+    let mut parts = text.as_bytes().splitn(2, |other| *other == byte);
+    let first = parts.next().unwrap_or_default();
+    (
+        OsStr::from_bytes(first),
+        parts.next().map(OsStr::from_bytes),
+    )
 }
 
-/// Number of letters to be changed, inserted or removed.
-pub fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (place, &there) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(there != letter);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(row[place] + 1).min(diagonal + 1);
-        }
+/// The reader of standard input.
+pub fn input(name: &str, text: &OsStr) -> Result<Input, String> {
+    match text.to_str() {
+        Some("0") => Ok(Input::First),
+        Some("none" | "null") => Ok(Input::Nobody),
+        _ => Err(format!(
+            "{name} was given '{}'; 0 (rank 0 reads) and none are possible",
+            text.display()
+        )),
     }
-    row[other.len()]
+}
+
+/// The name of a network.
+pub fn network(name: &str, text: &OsStr) -> Result<OsString, String> {
+    match text.to_str().and_then(NetworkChoice::parse) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(format!(
+            "{name} was given '{}'; {POSSIBLE} are possible",
+            text.display()
+        )),
+    }
+}
+
+/// Which checks are made.
+pub fn check_mode(name: &str, text: &OsStr) -> Result<CheckMode, String> {
+    let text = text.to_string_lossy();
+    CheckMode::parse(&text).ok_or_else(|| {
+        format!(
+            "{name} was given '{text}'; off, usual, full and strict are possible, several with commas"
+        )
+    })
+}
+
+/// The command that reaches a host.
+pub fn launch_command(name: &str, text: &OsStr) -> Result<Vec<OsString>, String> {
+    let text = text.to_string_lossy();
+    let words: Vec<_> = text.split_whitespace().map(OsString::from).collect();
+    match words.is_empty() {
+        true => Err(format!(
+            "{name} needs the command that reaches a host, such as 'ssh -p 2222'"
+        )),
+        false => Ok(words),
+    }
+}
+
+/// The folder of an installation on other hosts.
+pub fn remote_prefix(name: &str, text: &OsStr) -> Result<PathBuf, String> {
+    let prefix = PathBuf::from(text);
+    match prefix.is_absolute() {
+        true => Ok(prefix),
+        false => Err(format!(
+            "{name} needs the whole path of an installation of Weft, such as /opt/weft"
+        )),
+    }
 }

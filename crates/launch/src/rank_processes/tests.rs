@@ -1,8 +1,9 @@
 use std::io::Read;
 
-use super::rank::AT_ONCE;
+use super::rank::{AT_ONCE, Rank};
 use super::*;
 use crate::binding::BindingRequest;
+use crate::control::Message;
 use weft_secure::Key;
 use weft_sys::descriptor::{self, Carries};
 use weft_sys::passing;
@@ -25,7 +26,7 @@ fn ranks(count: u32, others: Option<OtherHosts>) -> (RankProcesses, Vec<OwnedFd>
         let lifeline = descriptor::pipe().expect("descriptors").1;
         let numbers = ranks.share.numbers(local as usize);
         let rank = Rank::new(numbers, 1000 + local, ours, lifeline);
-        ranks.ranks.push(rank);
+        ranks.ranks.put(local as usize, rank);
         ends.push(its);
     }
     (ranks, ends)
@@ -65,7 +66,7 @@ fn what_a_rank_said_comes_before_its_end() {
         ]
     );
     assert_eq!(ranks.record(vec![(1000, well)]), [], "it has ended already");
-    assert_eq!(ranks.processes(), [1001]);
+    assert_eq!(ranks.ranks.children(), [1001]);
     assert!(!ranks.have_ended());
     assert_eq!(ranks.record(vec![(1001, well)]).len(), 1);
     assert!(ranks.have_ended());
@@ -192,7 +193,9 @@ fn places_are_free_taken_and_free_again() {
     descriptor::set_nonblocking(&ours, true).expect("may be set");
     let lifeline = || descriptor::pipe().expect("descriptors").1;
     let numbers = ranks.share.numbers(0);
-    ranks.ranks.push(Rank::new(numbers, 1000, ours, lifeline()));
+    ranks
+        .ranks
+        .put(0, Rank::new(numbers, 1000, ours, lifeline()));
     assert_eq!(ranks.places().free, [1, 2]);
     let numbers = RankNumbers {
         place: Some(LaterSlot {
@@ -204,7 +207,9 @@ fn places_are_free_taken_and_free_again() {
     };
     let (ours, its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
     descriptor::set_nonblocking(&ours, true).expect("may be set");
-    ranks.ranks.push(Rank::new(numbers, 1001, ours, lifeline()));
+    ranks
+        .ranks
+        .put(1, Rank::new(numbers, 1001, ours, lifeline()));
     assert_eq!((ranks.places().free, ranks.places().soon), (vec![2], 0));
     assert!(ranks.is_any_running(&[1]) && !ranks.is_any_running(&[2]));
     say(&its, Message::Notice(Notice::Independent));

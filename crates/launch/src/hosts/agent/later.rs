@@ -2,7 +2,7 @@
 
 use crate::hosts::message::{Assignment, LaterProcesses, Room, encode};
 use crate::job_request::{SpawnProgram, SpawnRequest};
-use crate::plan::{self, Program};
+use crate::plan::Program;
 use crate::rank_processes::{LaterSlot, RankNumbers, RankProcesses, Started};
 
 /// Longest request that goes to the head, in bytes.
@@ -54,7 +54,7 @@ impl LaterStart {
     fn find(&self, program: &SpawnProgram, parent: u32) -> Result<Program, String> {
         let like = self.own.as_ref().or(self.programs.get(parent as usize));
         let like = like.ok_or("no program of the job is known here")?;
-        let found = plan::later(program, &like.environment);
+        let found = Program::started_later(program, &like.environment);
         found.map_err(|error| error.to_string())
     }
 

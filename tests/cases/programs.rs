@@ -168,6 +168,20 @@ fn threads_of_both_kinds() {
 }
 
 #[test]
+fn threads_that_wait_and_poll_at_once() {
+    passes("threads_mixed", &[1, 2, 4], &["12", "60"]);
+    passes("threads_mixed", &[2], &["24", "100"]);
+    let program = build("tests/programs/threads_mixed.c", &["-pthread"]);
+    let mut command = tool("mpiexec");
+    command.args(["--fabric=tcp", "--timeout=60", "-n", "2"]);
+    let ended = run(
+        command.arg(&program).args(["12", "60"]),
+        Duration::from_secs(70),
+    );
+    ended.expect_success();
+}
+
+#[test]
 fn threads_on_communicators_with_hints() {
     passes("hints", &[2], &["8", "20"]);
 }

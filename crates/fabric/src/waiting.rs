@@ -217,7 +217,8 @@ impl Waiting {
 
 /// Polls of calls that never wait (`MPI_Test`, `MPI_Iprobe`), in a row. A program that waits by polling holds its core
 /// like one that waits; if more members are awake than there are cores, or another one runs on this core, what it polls
-/// for comes only if it yields the core.
+/// for comes only if it yields the core. So it is if another thread of the same member has to run before: it may have the message that is
+/// polled for, or be the one that answers.
 #[derive(Debug)]
 pub struct Asking {
     /// Looks that found nothing, one after the other.
@@ -226,6 +227,8 @@ pub struct Asking {
     next: u32,
     /// Giving way is also for what else the member has to do.
     has_more_to_do: bool,
+    /// The member has other threads, which count as one with this: they may need this core.
+    has_threads: bool,
 }
 
 impl Default for Asking {
@@ -234,11 +237,19 @@ impl Default for Asking {
             empty_polls: 0,
             next: FREE,
             has_more_to_do: false,
+            has_threads: false,
         }
     }
 }
 
 impl Asking {
+    /// Whether several threads of the member make calls. A caller that polls in vain then yields now and then, ever more rarely while
+    /// its core is not wanted.
+    #[inline]
+    pub fn set_threads(&mut self, has_threads: bool) {
+        self.has_threads = has_threads;
+    }
+
     /// From now on a caller that polls in vain is told to yield every now and then, even if the core is not wanted: the
     /// member has other work than this poll.
     pub fn has_more_to_do(&mut self) {
@@ -252,7 +263,8 @@ impl Asking {
     }
 
     /// A poll found nothing. True if the caller is to [yield](give_way) before it polls again: because more members are
-    /// awake than there are cores, and this one is wanted as far as is known; or another member is on this one.
+    /// awake than there are cores, or other threads of this one, and this core is wanted as far as is known; or another member is on
+    /// this one.
     #[inline]
     pub fn found_nothing(&mut self, bell: &dyn Bell) -> bool {
         self.empty_polls += 1;
@@ -266,29 +278,31 @@ impl Asking {
     fn consider(&mut self, bell: &dyn Bell, machine: &impl Machine) -> bool {
         self.empty_polls = 0;
         let load = bell.load();
-        if load.awake <= load.cores {
+        if load.awake <= load.cores && !(self.has_threads && load.awake != 0) {
             self.next = bell.polls_per_clock_read();
             return self.has_more_to_do || load.awake > 1 && bell.shares_core() == Some(true);
         }
         let contention = machine.contention();
-        self.next = if contention.wanted() {
-            1
-        } else {
-            contention.backoff(FREE)
+        self.next = match contention.wanted() {
+            // The answer of a peer that has a core is soon there.
+            true if load.awake <= load.cores => FREE,
+            true => 1,
+            false => contention.backoff(FREE),
         };
         true
     }
 }
 
-/// Yields the core, and remembers whether it was wanted; or moves to another core that no member is on. Call it without
-/// any lock that others need.
-pub fn give_way(bell: &dyn Bell) {
-    give_way_on(bell, &Real);
+/// Yields the core, and remembers whether it was wanted; or moves to another core that no member is on, unless it `has_threads`, which
+/// may need this one. Call it without any lock that others need.
+pub fn give_way(bell: &dyn Bell, has_threads: bool) {
+    give_way_on(bell, &Real, has_threads);
 }
 
-fn give_way_on(bell: &dyn Bell, machine: &impl Machine) {
+fn give_way_on(bell: &dyn Bell, machine: &impl Machine, has_threads: bool) {
     let load = bell.load();
-    if load.awake <= load.cores {
+    let shares_core = load.awake > 1 && bell.shares_core() == Some(true);
+    if load.awake <= load.cores && (!has_threads || shares_core) {
         patience::make_room(&CoreOf(bell), machine);
         return;
     }
@@ -429,7 +443,7 @@ mod tests {
         for _ in 0..times {
             asking.empty_polls += 1;
             if asking.empty_polls >= asking.next && asking.consider(machine, machine) {
-                give_way_on(machine, machine);
+                give_way_on(machine, machine, asking.has_threads);
             }
         }
         machine.yields() - before
@@ -470,6 +484,24 @@ mod tests {
         // Not to be changed again so soon: the core is given to the other one.
         assert!(ask(&machine, &mut asking, 1000) >= 5);
         assert_eq!(machine.state().changes, 1);
+    }
+
+    #[test]
+    fn a_thread_that_polls_beside_others_of_its_member_gives_way() {
+        for (others, least, most) in [(0, 3, 60), (13, 500, 700)] {
+            let (machine, mut asking) = (Simulated::new(2, 2, others), Asking::default());
+            asking.set_threads(true);
+            // Learns whether the core is wanted.
+            ask(&machine, &mut asking, 100);
+            let yields = ask(&machine, &mut asking, 10_000);
+            assert!(
+                (least..=most).contains(&yields),
+                "{others} others: {yields}"
+            );
+        }
+        let (simulated, mut asking) = (Simulated::new(0, 2, 0), Asking::default());
+        asking.set_threads(true);
+        assert_eq!(ask(&simulated, &mut asking, 1000), 0, "time is virtual");
     }
 
     #[test]

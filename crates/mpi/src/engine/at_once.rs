@@ -701,10 +701,8 @@ impl Engine {
     /// One look for a call that asks: whether anything moved.
     #[inline]
     fn ask_at_once(&mut self, bell: &dyn Bell) -> Asked<()> {
-        if self.driven {
-            return Asked::Nothing;
-        }
-        if self.progress() {
+        // Where another thread drives, it may need this core: this counts as a look in vain.
+        if !self.driven && self.progress() {
             self.asking.found();
             return Asked::Found(());
         }

@@ -115,20 +115,22 @@ impl Guard<'_> {
 
     /// One look for a call that asks whether something has come, and may be called until it has: what it asks for
     /// may come from a process that needs this core.
+    ///
+    /// It may also come by another thread of this rank, which waits, or polls as well, and needs this core. So a call that finds one
+    /// driving counts as one that found nothing.
     pub(crate) fn ask(&mut self) {
-        if self.driven {
-            return;
-        }
-        if self.progress() {
+        if !self.driven && self.progress() {
             self.asking.found();
             return;
         }
         let bell = &**self.shared().bell();
+        let has_threads = !self.is_used_by_owner_alone();
+        self.asking.set_threads(has_threads);
         if self.asking.found_nothing(bell) {
             if self.neighbours.any {
                 self.help_others();
             }
-            self.released(|| waiting::give_way(bell));
+            self.released(|| waiting::give_way(bell, has_threads));
             self.look();
         }
     }

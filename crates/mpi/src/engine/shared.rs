@@ -160,7 +160,10 @@ impl Shared {
     /// Takes it when several threads use it.
     #[inline(never)]
     fn try_by_lock(&self) -> Option<biased::Guard<'_, Engine, Futex>> {
-        self.engine.try_by_lock(&self.futex)
+        let mut engine = self.engine.try_by_lock(&self.futex)?;
+        let has_threads = !engine.is_used_by_owner_alone();
+        engine.asking.set_threads(has_threads);
+        Some(engine)
     }
 
     /// Takes it if this thread has the bias: the shortest way, for what may leave nothing to the program's own code. Who finds more
@@ -190,17 +193,19 @@ impl Shared {
             return Asked::Elsewhere;
         };
         let asked = ask(&mut engine, &*self.bell);
-        self.let_go(engine);
         if matches!(asked, Asked::GiveWay) {
-            self.give_way_and_help();
+            self.give_way_and_help(engine);
             return Asked::Elsewhere;
         }
+        self.let_go(engine);
         asked
     }
 
     #[cold]
-    fn give_way_and_help(&self) {
-        waiting::give_way(&*self.bell);
+    fn give_way_and_help<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
+        let has_threads = !engine.is_used_by_owner_alone();
+        self.let_go(engine);
+        waiting::give_way(&*self.bell, has_threads);
         if let Some(mut engine) = self.try_lock()
             && engine.neighbours.any
         {

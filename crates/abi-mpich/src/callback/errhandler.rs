@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use super::stub::{Stubs, stubs};
 use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
-use crate::handle::{self, Comm, Errhandler, File, Handle, Session, Win};
+use crate::handle::{self, Comm, Errhandler, File, Handle, Session, Win, Word};
 use crate::{alias, error, standard};
 
 macro_rules! handlers {
@@ -30,7 +30,7 @@ macro_rules! handlers {
         }
 
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $create(function: usize, errhandler: *mut c_int) -> c_int {
+        pub unsafe extern "C" fn $create(function: usize, errhandler: *mut Word) -> c_int {
             let stub = match function {
                 0 => 0,
                 _ => match $stubs.take($code as *const () as usize, function) {

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use super::stub::{Stubs, stubs};
 use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
-use crate::handle::{self, Datatype, Handle, Op};
+use crate::handle::{self, Datatype, Handle, Op, Word};
 use crate::{alias, error, standard};
 
 macro_rules! operations {
@@ -28,14 +28,14 @@ macro_rules! operations {
             // address of a handle.
             unsafe {
                 let mut datatype = Datatype::encode(*datatype);
-                let function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut $count, *mut c_int) =
+                let function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut $count, *mut Word) =
                     std::mem::transmute(function);
                 function(operand, into, count, &raw mut datatype);
             }
         }
 
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $create(function: usize, commute: c_int, op: *mut c_int) -> c_int {
+        pub unsafe extern "C" fn $create(function: usize, commute: c_int, op: *mut Word) -> c_int {
             let stub = match function {
                 0 => 0,
                 _ => match $stubs.take($code as *const () as usize, function) {

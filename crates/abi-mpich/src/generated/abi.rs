@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
 alias!(MPI_Abi_get_fortran_booleans => PMPI_Abi_get_fortran_booleans);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c_int) -> c_int {
 alias!(MPI_Abi_get_fortran_info => PMPI_Abi_get_fortran_info);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
 alias!(MPI_Abi_set_fortran_booleans => PMPI_Abi_set_fortran_booleans);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =

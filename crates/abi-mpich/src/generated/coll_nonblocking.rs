@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,12 +16,12 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Iallgather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -58,12 +58,12 @@ alias!(MPI_Iallgather => PMPI_Iallgather);
 pub unsafe extern "C" fn PMPI_Iallgather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -100,13 +100,13 @@ alias!(MPI_Iallgather_c => PMPI_Iallgather_c);
 pub unsafe extern "C" fn PMPI_Iallgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -145,13 +145,13 @@ alias!(MPI_Iallgatherv => PMPI_Iallgatherv);
 pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -191,10 +191,10 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -230,10 +230,10 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -268,12 +268,12 @@ alias!(MPI_Iallreduce_c => PMPI_Iallreduce_c);
 pub unsafe extern "C" fn PMPI_Ialltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -310,12 +310,12 @@ alias!(MPI_Ialltoall => PMPI_Ialltoall);
 pub unsafe extern "C" fn PMPI_Ialltoall_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -353,13 +353,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -401,13 +401,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -449,13 +449,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -508,13 +508,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -563,7 +563,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
 alias!(MPI_Ialltoallw_c => PMPI_Ialltoallw_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibarrier(comm: c_int, request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Ibarrier(comm: Word, request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
@@ -585,10 +585,10 @@ alias!(MPI_Ibarrier => PMPI_Ibarrier);
 pub unsafe extern "C" fn PMPI_Ibcast(
     buffer: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -621,10 +621,10 @@ alias!(MPI_Ibcast => PMPI_Ibcast);
 pub unsafe extern "C" fn PMPI_Ibcast_c(
     buffer: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -652,10 +652,10 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -691,10 +691,10 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -729,13 +729,13 @@ alias!(MPI_Iexscan_c => PMPI_Iexscan_c);
 pub unsafe extern "C" fn PMPI_Igather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -774,13 +774,13 @@ alias!(MPI_Igather => PMPI_Igather);
 pub unsafe extern "C" fn PMPI_Igather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -819,14 +819,14 @@ alias!(MPI_Igather_c => PMPI_Igather_c);
 pub unsafe extern "C" fn PMPI_Igatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -867,14 +867,14 @@ alias!(MPI_Igatherv => PMPI_Igatherv);
 pub unsafe extern "C" fn PMPI_Igatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -916,11 +916,11 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -958,11 +958,11 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1000,10 +1000,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1039,10 +1039,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1078,10 +1078,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1117,10 +1117,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1156,10 +1156,10 @@ pub unsafe extern "C" fn PMPI_Iscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1195,10 +1195,10 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1233,13 +1233,13 @@ alias!(MPI_Iscan_c => PMPI_Iscan_c);
 pub unsafe extern "C" fn PMPI_Iscatter(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1278,13 +1278,13 @@ alias!(MPI_Iscatter => PMPI_Iscatter);
 pub unsafe extern "C" fn PMPI_Iscatter_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1324,13 +1324,13 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1372,13 +1372,13 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     displs: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

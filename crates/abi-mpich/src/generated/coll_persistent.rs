@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,13 +16,13 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -61,13 +61,13 @@ alias!(MPI_Allgather_init => PMPI_Allgather_init);
 pub unsafe extern "C" fn PMPI_Allgather_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -106,14 +106,14 @@ alias!(MPI_Allgather_init_c => PMPI_Allgather_init_c);
 pub unsafe extern "C" fn PMPI_Allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -154,14 +154,14 @@ alias!(MPI_Allgatherv_init => PMPI_Allgatherv_init);
 pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -203,11 +203,11 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -245,11 +245,11 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -286,13 +286,13 @@ alias!(MPI_Allreduce_init_c => PMPI_Allreduce_init_c);
 pub unsafe extern "C" fn PMPI_Alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -331,13 +331,13 @@ alias!(MPI_Alltoall_init => PMPI_Alltoall_init);
 pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -377,14 +377,14 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -428,14 +428,14 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -479,14 +479,14 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -541,14 +541,14 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -599,7 +599,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
 alias!(MPI_Alltoallw_init_c => PMPI_Alltoallw_init_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Barrier_init(comm: c_int, info: c_int, request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Barrier_init(comm: Word, info: Word, request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
@@ -622,11 +622,11 @@ alias!(MPI_Barrier_init => PMPI_Barrier_init);
 pub unsafe extern "C" fn PMPI_Bcast_init(
     buffer: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -661,11 +661,11 @@ alias!(MPI_Bcast_init => PMPI_Bcast_init);
 pub unsafe extern "C" fn PMPI_Bcast_init_c(
     buffer: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -701,11 +701,11 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -743,11 +743,11 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -784,14 +784,14 @@ alias!(MPI_Exscan_init_c => PMPI_Exscan_init_c);
 pub unsafe extern "C" fn PMPI_Gather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -832,14 +832,14 @@ alias!(MPI_Gather_init => PMPI_Gather_init);
 pub unsafe extern "C" fn PMPI_Gather_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -880,15 +880,15 @@ alias!(MPI_Gather_init_c => PMPI_Gather_init_c);
 pub unsafe extern "C" fn PMPI_Gatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -931,15 +931,15 @@ alias!(MPI_Gatherv_init => PMPI_Gatherv_init);
 pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -983,12 +983,12 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1028,12 +1028,12 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1073,11 +1073,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1115,11 +1115,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1157,11 +1157,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1199,11 +1199,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1241,11 +1241,11 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1283,11 +1283,11 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1324,14 +1324,14 @@ alias!(MPI_Scan_init_c => PMPI_Scan_init_c);
 pub unsafe extern "C" fn PMPI_Scatter_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1372,14 +1372,14 @@ alias!(MPI_Scatter_init => PMPI_Scatter_init);
 pub unsafe extern "C" fn PMPI_Scatter_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1421,14 +1421,14 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1472,14 +1472,14 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     displs: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn PMPI_File_close(fh: *mut usize) -> c_int {
 alias!(MPI_File_close => PMPI_File_close);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize) -> c_int =
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
 alias!(MPI_File_get_byte_offset => PMPI_File_get_byte_offset);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut 
 alias!(MPI_File_get_errhandler => PMPI_File_get_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut c_int) -> c_
 alias!(MPI_File_get_group => PMPI_File_get_group);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
@@ -180,7 +180,7 @@ alias!(MPI_File_get_size => PMPI_File_get_size);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_type_extent(
     fh: usize,
-    datatype: c_int,
+    datatype: Word,
     extent: *mut isize,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -199,7 +199,7 @@ alias!(MPI_File_get_type_extent => PMPI_File_get_type_extent);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
     fh: usize,
-    datatype: c_int,
+    datatype: Word,
     extent: *mut i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -219,8 +219,8 @@ alias!(MPI_File_get_type_extent_c => PMPI_File_get_type_extent_c);
 pub unsafe extern "C" fn PMPI_File_get_view(
     fh: usize,
     disp: *mut i64,
-    etype: *mut c_int,
-    filetype: *mut c_int,
+    etype: *mut Word,
+    filetype: *mut Word,
     datarep: *mut c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -257,8 +257,8 @@ pub unsafe extern "C" fn PMPI_File_iread(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -285,8 +285,8 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -313,8 +313,8 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -341,8 +341,8 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -370,8 +370,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -400,8 +400,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -430,8 +430,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -460,8 +460,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -489,8 +489,8 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -517,8 +517,8 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -545,8 +545,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -573,8 +573,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -601,8 +601,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -629,8 +629,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -658,8 +658,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -688,8 +688,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -718,8 +718,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -748,8 +748,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -777,8 +777,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -805,8 +805,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -830,10 +830,10 @@ alias!(MPI_File_iwrite_shared_c => PMPI_File_iwrite_shared_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_open(
-    comm: c_int,
+    comm: Word,
     filename: *const c_char,
     amode: c_int,
-    info: c_int,
+    info: Word,
     fh: *mut usize,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -872,7 +872,7 @@ pub unsafe extern "C" fn PMPI_File_read(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -898,7 +898,7 @@ pub unsafe extern "C" fn PMPI_File_read_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -924,7 +924,7 @@ pub unsafe extern "C" fn PMPI_File_read_all(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -950,7 +950,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -976,7 +976,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -997,7 +997,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1041,7 +1041,7 @@ pub unsafe extern "C" fn PMPI_File_read_at(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1075,7 +1075,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1109,7 +1109,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1143,7 +1143,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1177,7 +1177,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1200,7 +1200,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1244,7 +1244,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1270,7 +1270,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1296,7 +1296,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1317,7 +1317,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1360,7 +1360,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1386,7 +1386,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1449,7 +1449,7 @@ pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: usize, flag: c_int) -> c_in
 alias!(MPI_File_set_atomicity => PMPI_File_set_atomicity);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -1463,7 +1463,7 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: c_int
 alias!(MPI_File_set_errhandler => PMPI_File_set_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_info(fh: usize, info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_set_info(fh: usize, info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -1488,10 +1488,10 @@ alias!(MPI_File_set_size => PMPI_File_set_size);
 pub unsafe extern "C" fn PMPI_File_set_view(
     fh: usize,
     disp: i64,
-    etype: c_int,
-    filetype: c_int,
+    etype: Word,
+    filetype: Word,
     datarep: *const c_char,
-    info: c_int,
+    info: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1524,7 +1524,7 @@ pub unsafe extern "C" fn PMPI_File_write(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1550,7 +1550,7 @@ pub unsafe extern "C" fn PMPI_File_write_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1576,7 +1576,7 @@ pub unsafe extern "C" fn PMPI_File_write_all(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1602,7 +1602,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1628,7 +1628,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1649,7 +1649,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1693,7 +1693,7 @@ pub unsafe extern "C" fn PMPI_File_write_at(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1727,7 +1727,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1761,7 +1761,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1795,7 +1795,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1829,7 +1829,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1852,7 +1852,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1896,7 +1896,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1922,7 +1922,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1948,7 +1948,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1969,7 +1969,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -2012,7 +2012,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -2038,7 +2038,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.

@@ -8,14 +8,14 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_compare(
-    group1: c_int,
-    group2: c_int,
+    group1: Word,
+    group2: Word,
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -35,9 +35,9 @@ alias!(MPI_Group_compare => PMPI_Group_compare);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_difference(
-    group1: c_int,
-    group2: c_int,
-    newgroup: *mut c_int,
+    group1: Word,
+    group2: Word,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -59,10 +59,10 @@ alias!(MPI_Group_difference => PMPI_Group_difference);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_excl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranks: *const c_int,
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn PMPI_Group_excl(
 alias!(MPI_Group_excl => PMPI_Group_excl);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_free(group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Group_free(group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_there = handle::load::<handle::Group>(group);
@@ -100,9 +100,9 @@ alias!(MPI_Group_free => PMPI_Group_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_from_session_pset(
-    session: c_int,
+    session: Word,
     pset_name: *const c_char,
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -124,10 +124,10 @@ alias!(MPI_Group_from_session_pset => PMPI_Group_from_session_pset);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_incl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranks: *const c_int,
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -151,9 +151,9 @@ alias!(MPI_Group_incl => PMPI_Group_incl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_intersection(
-    group1: c_int,
-    group2: c_int,
-    newgroup: *mut c_int,
+    group1: Word,
+    group2: Word,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -175,10 +175,10 @@ alias!(MPI_Group_intersection => PMPI_Group_intersection);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_range_excl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranges: *mut [c_int; 3],
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -201,10 +201,10 @@ alias!(MPI_Group_range_excl => PMPI_Group_range_excl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_range_incl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranges: *mut [c_int; 3],
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
 alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_rank(group: c_int, rank: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Group_rank(group: Word, rank: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn PMPI_Group_rank(group: c_int, rank: *mut c_int) -> c_in
 alias!(MPI_Group_rank => PMPI_Group_rank);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_size(group: c_int, size: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Group_size(group: Word, size: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -251,10 +251,10 @@ alias!(MPI_Group_size => PMPI_Group_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_translate_ranks(
-    group1: c_int,
+    group1: Word,
     n: c_int,
     ranks1: *const c_int,
-    group2: c_int,
+    group2: Word,
     ranks2: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -277,9 +277,9 @@ alias!(MPI_Group_translate_ranks => PMPI_Group_translate_ranks);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_union(
-    group1: c_int,
-    group2: c_int,
-    newgroup: *mut c_int,
+    group1: Word,
+    group2: Word,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

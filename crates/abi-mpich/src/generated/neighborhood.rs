@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,12 +16,12 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -58,12 +58,12 @@ alias!(MPI_Ineighbor_allgather => PMPI_Ineighbor_allgather);
 pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -100,13 +100,13 @@ alias!(MPI_Ineighbor_allgather_c => PMPI_Ineighbor_allgather_c);
 pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -145,13 +145,13 @@ alias!(MPI_Ineighbor_allgatherv => PMPI_Ineighbor_allgatherv);
 pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -190,12 +190,12 @@ alias!(MPI_Ineighbor_allgatherv_c => PMPI_Ineighbor_allgatherv_c);
 pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -232,12 +232,12 @@ alias!(MPI_Ineighbor_alltoall => PMPI_Ineighbor_alltoall);
 pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -275,13 +275,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -323,13 +323,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -371,13 +371,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -427,13 +427,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -482,11 +482,11 @@ alias!(MPI_Ineighbor_alltoallw_c => PMPI_Ineighbor_alltoallw_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -516,11 +516,11 @@ alias!(MPI_Neighbor_allgather => PMPI_Neighbor_allgather);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -550,13 +550,13 @@ alias!(MPI_Neighbor_allgather_c => PMPI_Neighbor_allgather_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -595,13 +595,13 @@ alias!(MPI_Neighbor_allgather_init => PMPI_Neighbor_allgather_init);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -640,12 +640,12 @@ alias!(MPI_Neighbor_allgather_init_c => PMPI_Neighbor_allgather_init_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -677,12 +677,12 @@ alias!(MPI_Neighbor_allgatherv => PMPI_Neighbor_allgatherv);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -714,14 +714,14 @@ alias!(MPI_Neighbor_allgatherv_c => PMPI_Neighbor_allgatherv_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -762,14 +762,14 @@ alias!(MPI_Neighbor_allgatherv_init => PMPI_Neighbor_allgatherv_init);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -810,11 +810,11 @@ alias!(MPI_Neighbor_allgatherv_init_c => PMPI_Neighbor_allgatherv_init_c);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -844,11 +844,11 @@ alias!(MPI_Neighbor_alltoall => PMPI_Neighbor_alltoall);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -878,13 +878,13 @@ alias!(MPI_Neighbor_alltoall_c => PMPI_Neighbor_alltoall_c);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -923,13 +923,13 @@ alias!(MPI_Neighbor_alltoall_init => PMPI_Neighbor_alltoall_init);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -969,12 +969,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1009,12 +1009,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1049,14 +1049,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1100,14 +1100,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1151,12 +1151,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
+    recvtypes: *const Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1199,12 +1199,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
+    recvtypes: *const Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1247,14 +1247,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1306,14 +1306,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

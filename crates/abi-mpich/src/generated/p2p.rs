@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,10 +16,10 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Bsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -41,10 +41,10 @@ alias!(MPI_Bsend => PMPI_Bsend);
 pub unsafe extern "C" fn PMPI_Bsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -66,11 +66,11 @@ alias!(MPI_Bsend_c => PMPI_Bsend_c);
 pub unsafe extern "C" fn PMPI_Bsend_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -105,11 +105,11 @@ alias!(MPI_Bsend_init => PMPI_Bsend_init);
 pub unsafe extern "C" fn PMPI_Bsend_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -144,11 +144,11 @@ alias!(MPI_Bsend_init_c => PMPI_Bsend_init_c);
 pub unsafe extern "C" fn PMPI_Ibsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -183,11 +183,11 @@ alias!(MPI_Ibsend => PMPI_Ibsend);
 pub unsafe extern "C" fn PMPI_Ibsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -222,9 +222,9 @@ alias!(MPI_Ibsend_c => PMPI_Ibsend_c);
 pub unsafe extern "C" fn PMPI_Improbe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     flag: *mut c_int,
-    message: *mut c_int,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -260,9 +260,9 @@ alias!(MPI_Improbe => PMPI_Improbe);
 pub unsafe extern "C" fn PMPI_Imrecv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    message: *mut c_int,
-    request: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -290,9 +290,9 @@ alias!(MPI_Imrecv => PMPI_Imrecv);
 pub unsafe extern "C" fn PMPI_Imrecv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    message: *mut c_int,
-    request: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -320,7 +320,7 @@ alias!(MPI_Imrecv_c => PMPI_Imrecv_c);
 pub unsafe extern "C" fn PMPI_Iprobe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
@@ -346,11 +346,11 @@ alias!(MPI_Iprobe => PMPI_Iprobe);
 pub unsafe extern "C" fn PMPI_Irecv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -385,11 +385,11 @@ alias!(MPI_Irecv => PMPI_Irecv);
 pub unsafe extern "C" fn PMPI_Irecv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -424,11 +424,11 @@ alias!(MPI_Irecv_c => PMPI_Irecv_c);
 pub unsafe extern "C" fn PMPI_Irsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -463,11 +463,11 @@ alias!(MPI_Irsend => PMPI_Irsend);
 pub unsafe extern "C" fn PMPI_Irsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -502,11 +502,11 @@ alias!(MPI_Irsend_c => PMPI_Irsend_c);
 pub unsafe extern "C" fn PMPI_Isend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -541,11 +541,11 @@ alias!(MPI_Isend => PMPI_Isend);
 pub unsafe extern "C" fn PMPI_Isend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -580,16 +580,16 @@ alias!(MPI_Isend_c => PMPI_Isend_c);
 pub unsafe extern "C" fn PMPI_Isendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -634,16 +634,16 @@ alias!(MPI_Isendrecv => PMPI_Isendrecv);
 pub unsafe extern "C" fn PMPI_Isendrecv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -688,13 +688,13 @@ alias!(MPI_Isendrecv_c => PMPI_Isendrecv_c);
 pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -733,13 +733,13 @@ alias!(MPI_Isendrecv_replace => PMPI_Isendrecv_replace);
 pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -778,11 +778,11 @@ alias!(MPI_Isendrecv_replace_c => PMPI_Isendrecv_replace_c);
 pub unsafe extern "C" fn PMPI_Issend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -817,11 +817,11 @@ alias!(MPI_Issend => PMPI_Issend);
 pub unsafe extern "C" fn PMPI_Issend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -856,8 +856,8 @@ alias!(MPI_Issend_c => PMPI_Issend_c);
 pub unsafe extern "C" fn PMPI_Mprobe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    message: *mut c_int,
+    comm: Word,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -886,8 +886,8 @@ alias!(MPI_Mprobe => PMPI_Mprobe);
 pub unsafe extern "C" fn PMPI_Mrecv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    message: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -919,8 +919,8 @@ alias!(MPI_Mrecv => PMPI_Mrecv);
 pub unsafe extern "C" fn PMPI_Mrecv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    message: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -952,7 +952,7 @@ alias!(MPI_Mrecv_c => PMPI_Mrecv_c);
 pub unsafe extern "C" fn PMPI_Probe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -976,10 +976,10 @@ alias!(MPI_Probe => PMPI_Probe);
 pub unsafe extern "C" fn PMPI_Recv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1013,10 +1013,10 @@ alias!(MPI_Recv => PMPI_Recv);
 pub unsafe extern "C" fn PMPI_Recv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1050,11 +1050,11 @@ alias!(MPI_Recv_c => PMPI_Recv_c);
 pub unsafe extern "C" fn PMPI_Recv_init(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1089,11 +1089,11 @@ alias!(MPI_Recv_init => PMPI_Recv_init);
 pub unsafe extern "C" fn PMPI_Recv_init_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1128,10 +1128,10 @@ alias!(MPI_Recv_init_c => PMPI_Recv_init_c);
 pub unsafe extern "C" fn PMPI_Rsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1153,10 +1153,10 @@ alias!(MPI_Rsend => PMPI_Rsend);
 pub unsafe extern "C" fn PMPI_Rsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1178,11 +1178,11 @@ alias!(MPI_Rsend_c => PMPI_Rsend_c);
 pub unsafe extern "C" fn PMPI_Rsend_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1217,11 +1217,11 @@ alias!(MPI_Rsend_init => PMPI_Rsend_init);
 pub unsafe extern "C" fn PMPI_Rsend_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1256,10 +1256,10 @@ alias!(MPI_Rsend_init_c => PMPI_Rsend_init_c);
 pub unsafe extern "C" fn PMPI_Send(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1281,10 +1281,10 @@ alias!(MPI_Send => PMPI_Send);
 pub unsafe extern "C" fn PMPI_Send_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1306,11 +1306,11 @@ alias!(MPI_Send_c => PMPI_Send_c);
 pub unsafe extern "C" fn PMPI_Send_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1345,11 +1345,11 @@ alias!(MPI_Send_init => PMPI_Send_init);
 pub unsafe extern "C" fn PMPI_Send_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1384,15 +1384,15 @@ alias!(MPI_Send_init_c => PMPI_Send_init_c);
 pub unsafe extern "C" fn PMPI_Sendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1436,15 +1436,15 @@ alias!(MPI_Sendrecv => PMPI_Sendrecv);
 pub unsafe extern "C" fn PMPI_Sendrecv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1488,12 +1488,12 @@ alias!(MPI_Sendrecv_c => PMPI_Sendrecv_c);
 pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1531,12 +1531,12 @@ alias!(MPI_Sendrecv_replace => PMPI_Sendrecv_replace);
 pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1574,10 +1574,10 @@ alias!(MPI_Sendrecv_replace_c => PMPI_Sendrecv_replace_c);
 pub unsafe extern "C" fn PMPI_Ssend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1599,10 +1599,10 @@ alias!(MPI_Ssend => PMPI_Ssend);
 pub unsafe extern "C" fn PMPI_Ssend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1624,11 +1624,11 @@ alias!(MPI_Ssend_c => PMPI_Ssend_c);
 pub unsafe extern "C" fn PMPI_Ssend_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1663,11 +1663,11 @@ alias!(MPI_Ssend_init => PMPI_Ssend_init);
 pub unsafe extern "C" fn PMPI_Ssend_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

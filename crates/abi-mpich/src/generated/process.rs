@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -26,10 +26,10 @@ alias!(MPI_Close_port => PMPI_Close_port);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_accept(
     port_name: *const c_char,
-    info: c_int,
+    info: Word,
     root: c_int,
-    comm: c_int,
-    newcomm: *mut c_int,
+    comm: Word,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -54,10 +54,10 @@ alias!(MPI_Comm_accept => PMPI_Comm_accept);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_connect(
     port_name: *const c_char,
-    info: c_int,
+    info: Word,
     root: c_int,
-    comm: c_int,
-    newcomm: *mut c_int,
+    comm: Word,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
 alias!(MPI_Comm_connect => PMPI_Comm_connect);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_there = handle::load::<handle::Comm>(comm);
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c_int) -> c_int {
 alias!(MPI_Comm_disconnect => PMPI_Comm_disconnect);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut parent_made = 0;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut c_int) -> c_int {
 alias!(MPI_Comm_get_parent => PMPI_Comm_get_parent);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut intercomm_made = 0;
@@ -128,7 +128,7 @@ alias!(MPI_Comm_join => PMPI_Comm_join);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Lookup_name(
     service_name: *const c_char,
-    info: c_int,
+    info: Word,
     port_name: *mut c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
         number::give_text(
             code,
             &port_name_text,
-            256,
+            number::MAX_PORT_NAME,
             port_name.cast(),
             std::ptr::null_mut(),
         );
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
 alias!(MPI_Lookup_name => PMPI_Lookup_name);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Open_port(info: c_int, port_name: *mut c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Open_port(info: Word, port_name: *mut c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut port_name_text = [0_u8; number::STANDARD_MAX_PORT_NAME];
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn PMPI_Open_port(info: c_int, port_name: *mut c_char) -> 
         number::give_text(
             code,
             &port_name_text,
-            256,
+            number::MAX_PORT_NAME,
             port_name.cast(),
             std::ptr::null_mut(),
         );
@@ -187,7 +187,7 @@ alias!(MPI_Open_port => PMPI_Open_port);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Publish_name(
     service_name: *const c_char,
-    info: c_int,
+    info: Word,
     port_name: *const c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -202,7 +202,7 @@ alias!(MPI_Publish_name => PMPI_Publish_name);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Unpublish_name(
     service_name: *const c_char,
-    info: c_int,
+    info: Word,
     port_name: *const c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.

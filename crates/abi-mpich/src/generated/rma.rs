@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,13 +16,13 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -56,13 +56,13 @@ alias!(MPI_Accumulate => PMPI_Accumulate);
 pub unsafe extern "C" fn PMPI_Accumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -97,10 +97,10 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     origin_addr: *const c_void,
     compare_addr: *const c_void,
     result_addr: *mut c_void,
-    datatype: c_int,
+    datatype: Word,
     target_rank: c_int,
     target_disp: isize,
-    win: c_int,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -130,11 +130,11 @@ alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
 pub unsafe extern "C" fn PMPI_Fetch_and_op(
     origin_addr: *const c_void,
     result_addr: *mut c_void,
-    datatype: c_int,
+    datatype: Word,
     target_rank: c_int,
     target_disp: isize,
-    op: c_int,
-    win: c_int,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -164,12 +164,12 @@ alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
 pub unsafe extern "C" fn PMPI_Get(
     origin_addr: *mut c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -201,12 +201,12 @@ alias!(MPI_Get => PMPI_Get);
 pub unsafe extern "C" fn PMPI_Get_c(
     origin_addr: *mut c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -238,16 +238,16 @@ alias!(MPI_Get_c => PMPI_Get_c);
 pub unsafe extern "C" fn PMPI_Get_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: c_int,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -287,16 +287,16 @@ alias!(MPI_Get_accumulate => PMPI_Get_accumulate);
 pub unsafe extern "C" fn PMPI_Get_accumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: i64,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -336,12 +336,12 @@ alias!(MPI_Get_accumulate_c => PMPI_Get_accumulate_c);
 pub unsafe extern "C" fn PMPI_Put(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -373,12 +373,12 @@ alias!(MPI_Put => PMPI_Put);
 pub unsafe extern "C" fn PMPI_Put_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -410,14 +410,14 @@ alias!(MPI_Put_c => PMPI_Put_c);
 pub unsafe extern "C" fn PMPI_Raccumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -458,14 +458,14 @@ alias!(MPI_Raccumulate => PMPI_Raccumulate);
 pub unsafe extern "C" fn PMPI_Raccumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -506,13 +506,13 @@ alias!(MPI_Raccumulate_c => PMPI_Raccumulate_c);
 pub unsafe extern "C" fn PMPI_Rget(
     origin_addr: *mut c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -551,13 +551,13 @@ alias!(MPI_Rget => PMPI_Rget);
 pub unsafe extern "C" fn PMPI_Rget_c(
     origin_addr: *mut c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -596,17 +596,17 @@ alias!(MPI_Rget_c => PMPI_Rget_c);
 pub unsafe extern "C" fn PMPI_Rget_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: c_int,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -653,17 +653,17 @@ alias!(MPI_Rget_accumulate => PMPI_Rget_accumulate);
 pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: i64,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -710,13 +710,13 @@ alias!(MPI_Rget_accumulate_c => PMPI_Rget_accumulate_c);
 pub unsafe extern "C" fn PMPI_Rput(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -755,13 +755,13 @@ alias!(MPI_Rput => PMPI_Rput);
 pub unsafe extern "C" fn PMPI_Rput_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -800,10 +800,10 @@ alias!(MPI_Rput_c => PMPI_Rput_c);
 pub unsafe extern "C" fn PMPI_Win_allocate(
     size: isize,
     disp_unit: c_int,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -836,10 +836,10 @@ alias!(MPI_Win_allocate => PMPI_Win_allocate);
 pub unsafe extern "C" fn PMPI_Win_allocate_c(
     size: isize,
     disp_unit: isize,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -872,10 +872,10 @@ alias!(MPI_Win_allocate_c => PMPI_Win_allocate_c);
 pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     size: isize,
     disp_unit: c_int,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -908,10 +908,10 @@ alias!(MPI_Win_allocate_shared => PMPI_Win_allocate_shared);
 pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     size: isize,
     disp_unit: isize,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -941,7 +941,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
 alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_attach(win: c_int, base: *mut c_void, size: isize) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_attach(win: Word, base: *mut c_void, size: isize) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, isize) -> c_int =
@@ -952,7 +952,7 @@ pub unsafe extern "C" fn PMPI_Win_attach(win: c_int, base: *mut c_void, size: is
 alias!(MPI_Win_attach => PMPI_Win_attach);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_complete(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_complete(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -967,9 +967,9 @@ pub unsafe extern "C" fn PMPI_Win_create(
     base: *mut c_void,
     size: isize,
     disp_unit: c_int,
-    info: c_int,
-    comm: c_int,
-    win: *mut c_int,
+    info: Word,
+    comm: Word,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1003,9 +1003,9 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     base: *mut c_void,
     size: isize,
     disp_unit: isize,
-    info: c_int,
-    comm: c_int,
-    win: *mut c_int,
+    info: Word,
+    comm: Word,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1035,11 +1035,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
 alias!(MPI_Win_create_c => PMPI_Win_create_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_create_dynamic(
-    info: c_int,
-    comm: c_int,
-    win: *mut c_int,
-) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_create_dynamic(info: Word, comm: Word, win: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
@@ -1059,7 +1055,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
 alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_detach(win: c_int, base: *const c_void) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_detach(win: Word, base: *const c_void) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
@@ -1070,7 +1066,7 @@ pub unsafe extern "C" fn PMPI_Win_detach(win: c_int, base: *const c_void) -> c_i
 alias!(MPI_Win_detach => PMPI_Win_detach);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1084,7 +1080,7 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_fence => PMPI_Win_fence);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1095,7 +1091,7 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_flush => PMPI_Win_flush);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_all(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush_all(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -1106,7 +1102,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_all(win: c_int) -> c_int {
 alias!(MPI_Win_flush_all => PMPI_Win_flush_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1117,7 +1113,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c_int) -> c_int 
 alias!(MPI_Win_flush_local => PMPI_Win_flush_local);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -1128,7 +1124,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c_int) -> c_int {
 alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_free(win: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_free(win: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_there = handle::load::<handle::Win>(win);
@@ -1142,7 +1138,7 @@ pub unsafe extern "C" fn PMPI_Win_free(win: *mut c_int) -> c_int {
 alias!(MPI_Win_free => PMPI_Win_free);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_group(win: c_int, group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_get_group(win: Word, group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
@@ -1161,7 +1157,7 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: c_int, group: *mut c_int) -> c_
 alias!(MPI_Win_get_group => PMPI_Win_get_group);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_info(win: c_int, info_used: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_get_info(win: Word, info_used: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
@@ -1181,15 +1177,32 @@ alias!(MPI_Win_get_info => PMPI_Win_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_name(
-    win: c_int,
+    win: Word,
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
+        let mut win_name_text = [0_u8; number::STANDARD_MAX_OBJECT_NAME];
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(index::MPI_WIN_GET_NAME);
-        error::encode(call(handle::Win::decode(win), win_name, resultlen))
+        let code = call(
+            handle::Win::decode(win),
+            if win_name.is_null() {
+                win_name
+            } else {
+                win_name_text.as_mut_ptr().cast()
+            },
+            resultlen,
+        );
+        number::give_text(
+            code,
+            &win_name_text,
+            number::MAX_OBJECT_NAME,
+            win_name.cast(),
+            resultlen,
+        );
+        error::encode(code)
     }
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
@@ -1199,7 +1212,7 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     lock_type: c_int,
     rank: c_int,
     assert: c_int,
-    win: c_int,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1216,7 +1229,7 @@ pub unsafe extern "C" fn PMPI_Win_lock(
 alias!(MPI_Win_lock => PMPI_Win_lock);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1230,7 +1243,7 @@ pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_post(group: c_int, assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_post(group: Word, assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
@@ -1245,7 +1258,7 @@ pub unsafe extern "C" fn PMPI_Win_post(group: c_int, assert: c_int, win: c_int) 
 alias!(MPI_Win_post => PMPI_Win_post);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_info(win: c_int, info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_set_info(win: Word, info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -1256,7 +1269,7 @@ pub unsafe extern "C" fn PMPI_Win_set_info(win: c_int, info: c_int) -> c_int {
 alias!(MPI_Win_set_info => PMPI_Win_set_info);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_name(win: c_int, win_name: *const c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_set_name(win: Word, win_name: *const c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
@@ -1268,7 +1281,7 @@ alias!(MPI_Win_set_name => PMPI_Win_set_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_shared_query(
-    win: c_int,
+    win: Word,
     rank: c_int,
     size: *mut isize,
     disp_unit: *mut c_int,
@@ -1291,7 +1304,7 @@ alias!(MPI_Win_shared_query => PMPI_Win_shared_query);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_shared_query_c(
-    win: c_int,
+    win: Word,
     rank: c_int,
     size: *mut isize,
     disp_unit: *mut isize,
@@ -1313,7 +1326,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
 alias!(MPI_Win_shared_query_c => PMPI_Win_shared_query_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_start(group: c_int, assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_start(group: Word, assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
@@ -1328,7 +1341,7 @@ pub unsafe extern "C" fn PMPI_Win_start(group: c_int, assert: c_int, win: c_int)
 alias!(MPI_Win_start => PMPI_Win_start);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_sync(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_sync(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_WIN_SYNC);
@@ -1338,7 +1351,7 @@ pub unsafe extern "C" fn PMPI_Win_sync(win: c_int) -> c_int {
 alias!(MPI_Win_sync => PMPI_Win_sync);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_test(win: c_int, flag: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_test(win: Word, flag: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -1349,7 +1362,7 @@ pub unsafe extern "C" fn PMPI_Win_test(win: c_int, flag: *mut c_int) -> c_int {
 alias!(MPI_Win_test => PMPI_Win_test);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1360,7 +1373,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_unlock_all(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -1371,7 +1384,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c_int) -> c_int {
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_wait(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_wait(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_WIN_WAIT);

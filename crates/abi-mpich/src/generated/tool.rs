@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     name: *mut c_char,
     name_len: *mut c_int,
     verbosity: *mut c_int,
-    datatype: *mut c_int,
+    datatype: *mut Word,
     enumtype: *mut usize,
     desc: *mut c_char,
     desc_len: *mut c_int,
@@ -321,7 +321,7 @@ alias!(MPI_T_enum_get_item => PMPI_T_enum_get_item);
 pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     event_registration: usize,
     cb_safety: c_int,
-    info_used: *mut c_int,
+    info_used: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -345,7 +345,7 @@ alias!(MPI_T_event_callback_get_info => PMPI_T_event_callback_get_info);
 pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     event_registration: usize,
     cb_safety: c_int,
-    info: c_int,
+    info: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -428,7 +428,7 @@ alias!(MPI_T_event_get_timestamp => PMPI_T_event_get_timestamp);
 pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     event_index: c_int,
     obj_handle: *mut c_void,
-    info: c_int,
+    info: Word,
     event_registration: *mut usize,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -448,7 +448,7 @@ alias!(MPI_T_event_handle_alloc => PMPI_T_event_handle_alloc);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     event_registration: usize,
-    info_used: *mut c_int,
+    info_used: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -470,7 +470,7 @@ alias!(MPI_T_event_handle_get_info => PMPI_T_event_handle_get_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     event_registration: usize,
-    info: c_int,
+    info: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -545,7 +545,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     name_len: *mut c_int,
     verbosity: *mut c_int,
     var_class: *mut c_int,
-    datatype: *mut c_int,
+    datatype: *mut Word,
     enumtype: *mut usize,
     desc: *mut c_char,
     desc_len: *mut c_int,
@@ -630,7 +630,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(index::MPI_T_PVAR_READ);
-        error::encode(call(pe_session, handle, buf))
+        error::encode(call(
+            pe_session,
+            number::variable_handle::decode(handle),
+            buf,
+        ))
     }
 }
 alias!(MPI_T_pvar_read => PMPI_T_pvar_read);
@@ -645,7 +649,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(index::MPI_T_PVAR_READRESET);
-        error::encode(call(pe_session, handle, buf))
+        error::encode(call(
+            pe_session,
+            number::variable_handle::decode(handle),
+            buf,
+        ))
     }
 }
 alias!(MPI_T_pvar_readreset => PMPI_T_pvar_readreset);
@@ -656,7 +664,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_reset(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(index::MPI_T_PVAR_RESET);
-        error::encode(call(pe_session, handle))
+        error::encode(call(pe_session, number::variable_handle::decode(handle)))
     }
 }
 alias!(MPI_T_pvar_reset => PMPI_T_pvar_reset);
@@ -689,7 +697,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_start(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(index::MPI_T_PVAR_START);
-        error::encode(call(pe_session, handle))
+        error::encode(call(pe_session, number::variable_handle::decode(handle)))
     }
 }
 alias!(MPI_T_pvar_start => PMPI_T_pvar_start);
@@ -700,7 +708,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_stop(pe_session: usize, handle: usize) -> c
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(index::MPI_T_PVAR_STOP);
-        error::encode(call(pe_session, handle))
+        error::encode(call(pe_session, number::variable_handle::decode(handle)))
     }
 }
 alias!(MPI_T_pvar_stop => PMPI_T_pvar_stop);
@@ -715,7 +723,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(index::MPI_T_PVAR_WRITE);
-        error::encode(call(pe_session, handle, buf.cast_mut()))
+        error::encode(call(
+            pe_session,
+            number::variable_handle::decode(handle),
+            buf.cast_mut(),
+        ))
     }
 }
 alias!(MPI_T_pvar_write => PMPI_T_pvar_write);
@@ -730,7 +742,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     ordering: *mut c_int,
     ticks_per_second: *mut i64,
     max_ticks: *mut i64,
-    info: *mut c_int,
+    info: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

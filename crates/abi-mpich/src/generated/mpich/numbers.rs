@@ -19,7 +19,8 @@ pub const STANDARD_DISTRIBUTE_DFLT_DARG: c_int = 19;
 pub const DISTRIBUTE_DFLT_DARG: c_int = -49767;
 pub const STANDARD_UNWEIGHTED: c_int = 10;
 pub const STANDARD_WEIGHTS_EMPTY: c_int = 11;
-pub const STANDARD_T_PVAR_ALL_HANDLES: c_int = 1;
+pub const STANDARD_T_PVAR_ALL_HANDLES: isize = 1;
+pub const T_PVAR_ALL_HANDLES: isize = 1;
 pub const STANDARD_DUP_FN: c_int = 1;
 pub const STANDARD_HOST: c_int = 503;
 pub const HOST: c_int = 1681915907;
@@ -49,6 +50,14 @@ pub const STANDARD_MAX_INFO_KEY: usize = 256;
 pub const MAX_INFO_KEY: usize = 255;
 pub const STANDARD_MAX_PORT_NAME: usize = 1024;
 pub const MAX_PORT_NAME: usize = 256;
+pub const STANDARD_MAX_OBJECT_NAME: usize = 128;
+pub const MAX_OBJECT_NAME: usize = 128;
+pub const STANDARD_MAX_ERROR_STRING: usize = 512;
+pub const MAX_ERROR_STRING: usize = 512;
+pub const STANDARD_MAX_LIBRARY_VERSION_STRING: usize = 8192;
+pub const MAX_LIBRARY_VERSION_STRING: usize = 8192;
+pub const STANDARD_STATUS_IGNORE: usize = 0;
+pub const STATUS_IGNORE: usize = 1;
 
 /// Special ranks: here and in the standard ABI.
 pub const RANKS: &[(c_int, c_int)] = &[(-1, -3), (-2, -1), (-3, -4), (-32766, -32766)];
@@ -147,6 +156,8 @@ pub const LAST_CODE: c_int = 1073741823;
 pub const STANDARD_LAST_CODE: c_int = 16383;
 /// `MPI_ERR_OTHER`.
 pub const OTHER: c_int = 15;
+/// `MPI_ERR_ARG`.
+pub const ARG: c_int = 12;
 
 /// Modes of files.
 pub mod access_mode {
@@ -184,7 +195,7 @@ pub mod access_mode {
         }
         found
     }
-    /// The set of MPICH.
+    /// The set of this ABI.
     pub const fn encode(set: c_int) -> c_int {
         let mut found = if set & !511 == 0 { 0 } else { 1 << 30 };
         if set & 1 != 0 {
@@ -242,7 +253,7 @@ pub mod assertion {
         }
         found
     }
-    /// The set of MPICH.
+    /// The set of this ABI.
     pub const fn encode(set: c_int) -> c_int {
         let mut found = if set & !31744 == 0 { 0 } else { 1 << 30 };
         if set & 1024 != 0 {
@@ -288,7 +299,7 @@ pub mod bound_object {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             1 => 9700,
@@ -324,7 +335,7 @@ pub mod callback_safety {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             0 => 0,
@@ -365,7 +376,7 @@ pub mod combiner {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             101 => 1,
@@ -406,7 +417,7 @@ pub mod comparison {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             201 => 0,
@@ -434,7 +445,7 @@ pub mod distribution {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             16 => 123,
@@ -470,7 +481,7 @@ pub mod keyval {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             0 => 603979776,
@@ -505,7 +516,7 @@ pub mod lock_type {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             301 => 234,
@@ -529,7 +540,7 @@ pub mod order {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             12 => 56,
@@ -558,7 +569,7 @@ pub mod scope {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             1 => 60438,
@@ -588,7 +599,7 @@ pub mod seek {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             401 => 602,
@@ -613,7 +624,7 @@ pub mod source_order {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             1 => 0,
@@ -639,7 +650,7 @@ pub mod split_type {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             221 => 1,
@@ -667,7 +678,7 @@ pub mod thread_level {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             0 => 0,
@@ -694,7 +705,7 @@ pub mod topology {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             211 => 2,
@@ -720,7 +731,7 @@ pub mod type_class {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             192 => 2,
@@ -753,7 +764,7 @@ pub mod variable_class {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             1 => 240,
@@ -792,7 +803,7 @@ pub mod verbosity {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             9 => 221,
@@ -825,7 +836,7 @@ pub mod window_flavor {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             311 => 1,
@@ -851,7 +862,7 @@ pub mod window_model {
         }
     }
 
-    /// The number of MPICH.
+    /// The number of this ABI.
     pub const fn encode(standard: c_int) -> c_int {
         match standard {
             321 => 2,

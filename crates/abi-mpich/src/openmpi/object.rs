@@ -1,0 +1,67 @@
+//! Objects whose addresses are predefined handles. Executables at a fixed address have copies of them, which the dynamic linker fills and
+//! makes the only ones: so they have the sizes of those of Open MPI, and this library finds them as any other does, through its relocations.
+
+use crate::generated::handles::ADDRESSES;
+use crate::handle::WILD;
+
+/// Predefined handles of the standard ABI have ten bits.
+const HANDLES: usize = 1 << 10;
+
+/// An object of `SIZE` bytes. Only its first word is used.
+#[repr(C, align(32))]
+#[derive(Clone, Copy)]
+pub struct Object<const SIZE: usize> {
+    first: [u8; SIZE],
+}
+
+impl<const SIZE: usize> Object<SIZE> {
+    /// An object that is no handle of the standard ABI.
+    pub const NONE: Self = Self::of(WILD);
+
+    /// The object of a handle of the standard ABI.
+    pub const fn of(standard: usize) -> Self {
+        let mut first = [0; SIZE];
+        let word = standard.to_le_bytes();
+        let mut place = 0;
+        while place < word.len() {
+            first[place] = word[place];
+            place += 1;
+        }
+        Self { first }
+    }
+}
+
+/// The handle of the standard ABI of an object.
+///
+/// # Safety
+/// The address is that of an object.
+#[inline(always)]
+pub unsafe fn standard(address: usize) -> usize {
+    // SAFETY: as this function demands.
+    unsafe { std::ptr::with_exposed_provenance::<usize>(address).read_unaligned() }
+}
+
+/// Addresses of objects, by the handle of the standard ABI; null without an object.
+pub struct Addresses([*const u8; HANDLES]);
+
+// SAFETY: nobody writes through them.
+unsafe impl Sync for Addresses {}
+
+impl Addresses {
+    /// None yet.
+    pub const fn none() -> Self {
+        Self([std::ptr::null(); HANDLES])
+    }
+
+    /// Adds one.
+    pub const fn set<const SIZE: usize>(&mut self, standard: usize, object: &'static Object<SIZE>) {
+        self.0[standard] = (&raw const *object).cast();
+    }
+}
+
+/// The address of the object for a predefined handle of the standard ABI, if there is one.
+#[inline(always)]
+pub fn address(standard: usize) -> Option<usize> {
+    let address = *ADDRESSES.0.get(standard)?;
+    (!address.is_null()).then(|| address.expose_provenance())
+}

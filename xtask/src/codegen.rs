@@ -86,6 +86,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let path = root.join("crates/abi-mpich/src").join(name);
         files.push((path, formatted(&text)?));
     }
+    for (abi, name) in [(&foreign.mpich, "mpich"), (&foreign.openmpi, "openmpi")] {
+        let path = root.join(format!("tests/programs/{name}_constants.h"));
+        files.push((path, foreign::checks(abi)));
+    }
     files.push((
         root.join("tests/programs/fortran/mpich/mpif.h"),
         fortran::include_file_of_mpich(&tables, foreign.mpich.values()),

@@ -42,6 +42,18 @@ pub unsafe fn load<H: Handle>(classic: *const H::Classic) -> usize {
     H::decode(unsafe { classic.read_unaligned() })
 }
 
+/// Stores the handle that a call has written; if it has written none, the number is still 0, which is no handle.
+///
+/// # Safety
+/// The address is null or that of a variable.
+#[inline(always)]
+pub unsafe fn store_made<H: Handle>(classic: *mut H::Classic, made: usize) {
+    if made != 0 {
+        // SAFETY: as this function demands.
+        unsafe { store::<H>(classic, made) }
+    }
+}
+
 /// Stores a handle.
 ///
 /// # Safety

@@ -292,7 +292,8 @@ fn check_library(program: &Program, libraries: Libraries) -> Result<Option<Strin
         return Ok(None);
     };
     let (name, library, whose) = (program.words[0].display(), &foreign.library, foreign.whose);
-    if let (Some(file), Libraries::WithPmi) = (&foreign.before_ours, libraries) {
+    let told = libraries == Libraries::WithPmi && foreign.asks_by_pmi();
+    if let (Some(file), true) = (&foreign.before_ours, told) {
         return Ok(Some(format!(
             "the program {name} names the folder of its library of MPI (DT_RPATH) and runs over {}, that of {whose}, as a job by \
              PMI; to run it over Weft, take the folder out (patchelf --remove-rpath)",

@@ -357,9 +357,9 @@ fn program_code() -> &'static Range<usize> {
     })
 }
 
-/// Libraries that translate calls, for programs of MPICH's ABI and in Fortran; they are not places of the
-/// program.
-const TRANSLATIONS: [&str; 2] = ["libmpi.so.12", "libmpi_fortran.so.1"];
+/// Libraries that translate calls, for programs of MPICH's and Open MPI's ABIs and in Fortran; they are not places of
+/// the program.
+const TRANSLATIONS: [&str; 3] = ["libmpi.so.12", "libmpi.so.40", "libmpi_fortran.so.1"];
 
 /// Whether an address is in a library between the program and MPI that translates calls, and so is not a
 /// place of the program.

@@ -76,6 +76,8 @@ pub struct Abi {
     /// The name of the implementation.
     name: &'static str,
     table: String,
+    /// Constants that the implementation does not have.
+    ours: BTreeMap<String, i64>,
     values: BTreeMap<String, i64>,
     handles: Handles,
 }
@@ -103,6 +105,8 @@ struct WithObjects {
     sizes: BTreeMap<String, usize>,
     objects: BTreeMap<String, objects::Predefined>,
     extensions: BTreeMap<String, objects::Extension>,
+    /// Constants that the implementation does not have.
+    ours: BTreeMap<String, i64>,
     values: BTreeMap<String, i64>,
 }
 
@@ -139,6 +143,7 @@ impl Foreign {
             module: "mpich",
             name: "MPICH",
             table: "tables/mpich.toml".to_owned(),
+            ours: BTreeMap::new(),
             values,
             handles: Handles::Numbers(extensions),
         };
@@ -146,6 +151,7 @@ impl Foreign {
             sizes,
             objects,
             extensions,
+            ours,
             values,
         } = read(&folder.join("openmpi.toml"))?;
         let objects = objects::Objects {
@@ -157,6 +163,7 @@ impl Foreign {
             module: "openmpi",
             name: "Open MPI",
             table: "tables/openmpi.toml".to_owned(),
+            ours,
             values,
             handles: Handles::Objects(objects),
         };
@@ -187,9 +194,23 @@ impl Abi {
 
     /// The value of one of its constants.
     fn value(&self, name: &str) -> Result<i64> {
-        let found = self.values.get(name).copied();
-        found.with_context(|| format!("{} has no value of {name}", self.table))
+        let found = self.values.get(name).or_else(|| self.ours.get(name));
+        found
+            .copied()
+            .with_context(|| format!("{} has no value of {name}", self.table))
     }
+}
+
+/// Constants and predefined handles of an ABI, which a test program compares with those of the implementation's `mpi.h`.
+pub fn checks(abi: &Abi) -> String {
+    let mut out = format!("/* {NOTICE}\n   Constants of {}. */\n", abi.name);
+    for (name, value) in &abi.values {
+        let _ = writeln!(out, "CONSTANT({name}, {value})");
+    }
+    if let Handles::Objects(objects) = &abi.handles {
+        out += &objects.checks();
+    }
+    out
 }
 
 /// Kinds of handles: the type in C, the name in Rust.

@@ -36,9 +36,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut Word) -> c_int {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_ABI_GET_FORTRAN_INFO);
         let code = call(handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
@@ -52,9 +50,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut Word) -> c_int {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_ABI_GET_INFO);
         let code = call(handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }

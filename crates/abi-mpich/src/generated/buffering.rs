@@ -82,9 +82,7 @@ pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut Word) -> c_int {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_BUFFER_IFLUSH);
         let code = call(handle::out_pointer(request, &mut request_made));
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -188,9 +186,7 @@ pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: Word, request: *mut Word)
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -294,9 +290,7 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(session: Word, request: *mut
             handle::Session::decode(session),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

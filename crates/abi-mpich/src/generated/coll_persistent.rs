@@ -49,9 +49,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -94,9 +92,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -142,9 +138,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -190,9 +184,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -232,9 +224,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -274,9 +264,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -319,9 +307,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -364,9 +350,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -415,9 +399,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -466,9 +448,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -528,9 +508,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -590,9 +568,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -610,9 +586,7 @@ pub unsafe extern "C" fn PMPI_Barrier_init(comm: Word, info: Word, request: *mut
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -649,9 +623,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -688,9 +660,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -730,9 +700,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -772,9 +740,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -820,9 +786,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -868,9 +832,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -919,9 +881,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -970,9 +930,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1015,9 +973,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1060,9 +1016,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1102,9 +1056,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1144,9 +1096,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1186,9 +1136,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1228,9 +1176,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1270,9 +1216,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1312,9 +1256,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1360,9 +1302,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1408,9 +1348,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1459,9 +1397,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1510,9 +1446,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

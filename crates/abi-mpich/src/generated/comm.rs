@@ -41,9 +41,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(comm: Word, group: Word, newcomm: *mut
             handle::Group::decode(group),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -69,9 +67,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
             handle::Errhandler::decode(errhandler),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -95,9 +91,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
             tag,
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -114,9 +108,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup(comm: Word, newcomm: *mut Word) -> c_int 
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -138,9 +130,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
             handle::Info::decode(info),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -171,9 +161,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_info(comm: Word, info_used: *mut Word) ->
             handle::Comm::decode(comm),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -222,9 +210,7 @@ pub unsafe extern "C" fn PMPI_Comm_group(comm: Word, group: *mut Word) -> c_int 
             handle::Comm::decode(comm),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
@@ -247,12 +233,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
             handle::out_pointer(newcomm, &mut newcomm_made),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -277,12 +259,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
             handle::out_pointer(newcomm, &mut newcomm_made),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -312,9 +290,7 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: Word, group: *mut Word) ->
             handle::Comm::decode(comm),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
@@ -382,9 +358,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
             key,
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -410,9 +384,7 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
             handle::Info::decode(info),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -451,9 +423,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
             tag,
             handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newintercomm, newintercomm_made);
-        }
+        handle::store_made::<handle::Comm>(newintercomm, newintercomm_made);
         error::encode(code)
     }
 }
@@ -493,9 +463,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
             handle::Errhandler::decode(errhandler),
             handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newintercomm, newintercomm_made);
-        }
+        handle::store_made::<handle::Comm>(newintercomm, newintercomm_made);
         error::encode(code)
     }
 }
@@ -517,9 +485,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
             high,
             handle::out_pointer(newintracomm, &mut newintracomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newintracomm, newintracomm_made);
-        }
+        handle::store_made::<handle::Comm>(newintracomm, newintracomm_made);
         error::encode(code)
     }
 }

@@ -295,9 +295,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -319,9 +317,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -377,9 +373,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -435,9 +429,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -455,9 +447,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
             standard::function(index::MPI_TYPE_CREATE_F90_COMPLEX);
         let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -471,9 +461,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut Wo
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
             standard::function(index::MPI_TYPE_CREATE_F90_INTEGER);
         let code = call(r, handle::out_pointer(newtype, &mut newtype_made));
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -491,9 +479,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
             standard::function(index::MPI_TYPE_CREATE_F90_REAL);
         let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -524,9 +510,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -552,9 +536,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -580,9 +562,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -608,9 +588,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -636,9 +614,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -664,9 +640,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -692,9 +666,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -720,9 +692,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -746,9 +716,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
             extent,
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -772,9 +740,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
             extent,
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -807,9 +773,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
             array_of_types_there.as_mut_ptr(),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -842,9 +806,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
             array_of_types_there.as_mut_ptr(),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -881,9 +843,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -920,9 +880,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -939,9 +897,7 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: Word, newtype: *mut Word) -> c_i
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1174,9 +1130,7 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
             handle::Datatype::decode(index_type),
             handle::out_pointer(pair_type, &mut pair_type_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(pair_type, pair_type_made);
-        }
+        handle::store_made::<handle::Datatype>(pair_type, pair_type_made);
         error::encode(code)
     }
 }
@@ -1202,9 +1156,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1230,9 +1182,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1254,9 +1204,7 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
             size,
             handle::out_pointer(datatype, &mut datatype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(datatype, datatype_made);
-        }
+        handle::store_made::<handle::Datatype>(datatype, datatype_made);
         error::encode(code)
     }
 }
@@ -1326,9 +1274,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1354,9 +1300,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }

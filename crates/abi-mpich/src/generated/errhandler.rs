@@ -71,9 +71,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: Word, errhandler: *mut W
             handle::Comm::decode(comm),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }
@@ -213,9 +211,7 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
             handle::Session::decode(session),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }
@@ -257,9 +253,7 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: Word, errhandler: *mut Wor
             handle::Win::decode(win),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }

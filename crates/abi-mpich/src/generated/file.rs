@@ -98,9 +98,7 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut 
             handle::File::decode(file),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }
@@ -117,9 +115,7 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut Word) -> c_i
             handle::File::decode(fh),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
@@ -136,9 +132,7 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut Word) -> 
             handle::File::decode(fh),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -241,12 +235,8 @@ pub unsafe extern "C" fn PMPI_File_get_view(
             handle::out_pointer(filetype, &mut filetype_made),
             datarep,
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(etype, etype_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Datatype>(filetype, filetype_made);
-        }
+        handle::store_made::<handle::Datatype>(etype, etype_made);
+        handle::store_made::<handle::Datatype>(filetype, filetype_made);
         error::encode(code)
     }
 }
@@ -272,9 +262,7 @@ pub unsafe extern "C" fn PMPI_File_iread(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -300,9 +288,7 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -328,9 +314,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -356,9 +340,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -386,9 +368,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -416,9 +396,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -446,9 +424,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -476,9 +452,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -504,9 +478,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -532,9 +504,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -560,9 +530,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -588,9 +556,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -616,9 +582,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -644,9 +608,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -674,9 +636,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -704,9 +664,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -734,9 +692,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -764,9 +720,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -792,9 +746,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -820,9 +772,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -848,9 +798,7 @@ pub unsafe extern "C" fn PMPI_File_open(
             handle::Info::decode(info),
             handle::out_pointer(fh, &mut fh_made),
         );
-        if code == 0 {
-            handle::store::<handle::File>(fh, fh_made);
-        }
+        handle::store_made::<handle::File>(fh, fh_made);
         error::encode(code)
     }
 }

@@ -49,9 +49,7 @@ pub unsafe extern "C" fn PMPI_Group_difference(
             handle::Group::decode(group2),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -76,9 +74,7 @@ pub unsafe extern "C" fn PMPI_Group_excl(
             ranks_there.as_mut_ptr(),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -114,9 +110,7 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
             pset_name,
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -141,9 +135,7 @@ pub unsafe extern "C" fn PMPI_Group_incl(
             ranks_there.as_mut_ptr(),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -165,9 +157,7 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
             handle::Group::decode(group2),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -191,9 +181,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
             ranges,
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -217,9 +205,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
             ranges,
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -291,9 +277,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
             handle::Group::decode(group2),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }

@@ -20,9 +20,7 @@ pub unsafe extern "C" fn PMPI_Info_create(info: *mut Word) -> c_int {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_INFO_CREATE);
         let code = call(handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
@@ -40,9 +38,7 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
         let call: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut usize) -> c_int =
             standard::function(index::MPI_INFO_CREATE_ENV);
         let code = call(argc, argv, handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
@@ -70,9 +66,7 @@ pub unsafe extern "C" fn PMPI_Info_dup(info: Word, newinfo: *mut Word) -> c_int 
             handle::Info::decode(info),
             handle::out_pointer(newinfo, &mut newinfo_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(newinfo, newinfo_made);
-        }
+        handle::store_made::<handle::Info>(newinfo, newinfo_made);
         error::encode(code)
     }
 }

@@ -126,9 +126,7 @@ pub unsafe extern "C" fn PMPI_Session_get_info(session: Word, info_used: *mut Wo
             handle::Session::decode(session),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -192,9 +190,7 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
             pset_name,
             handle::out_pointer(info, &mut info_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
@@ -216,9 +212,7 @@ pub unsafe extern "C" fn PMPI_Session_init(
             handle::Errhandler::decode(errhandler),
             handle::out_pointer(session, &mut session_made),
         );
-        if code == 0 {
-            handle::store::<handle::Session>(session, session_made);
-        }
+        handle::store_made::<handle::Session>(session, session_made);
         error::encode(code)
     }
 }

@@ -20,9 +20,7 @@ pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut Word) -> c_int 
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_GET_HW_RESOURCE_INFO);
         let code = call(handle::out_pointer(hw_info, &mut hw_info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(hw_info, hw_info_made);
-        }
+        handle::store_made::<handle::Info>(hw_info, hw_info_made);
         error::encode(code)
     }
 }

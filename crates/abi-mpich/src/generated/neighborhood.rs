@@ -46,9 +46,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -88,9 +86,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -133,9 +129,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -178,9 +172,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -220,9 +212,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -262,9 +252,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -310,9 +298,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -358,9 +344,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -414,9 +398,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -470,9 +452,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -583,9 +563,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -628,9 +606,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -750,9 +726,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -798,9 +772,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -911,9 +883,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -956,9 +926,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1087,9 +1055,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1138,9 +1104,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1293,9 +1257,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1352,9 +1314,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

@@ -93,9 +93,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -132,9 +130,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -171,9 +167,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -210,9 +204,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -247,9 +239,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
             handle::out_pointer(message, &mut message_made),
             status_there.out_pointer(status),
         );
-        if code == 0 {
-            handle::store::<handle::Message>(message, message_made);
-        }
+        handle::store_made::<handle::Message>(message, message_made);
         status_there.store(status);
         error::encode(code)
     }
@@ -278,9 +268,7 @@ pub unsafe extern "C" fn PMPI_Imrecv(
             handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -308,9 +296,7 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
             handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -373,9 +359,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -412,9 +396,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -451,9 +433,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -490,9 +470,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -529,9 +507,7 @@ pub unsafe extern "C" fn PMPI_Isend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -568,9 +544,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -622,9 +596,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -676,9 +648,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -721,9 +691,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -766,9 +734,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -805,9 +771,7 @@ pub unsafe extern "C" fn PMPI_Issend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -844,9 +808,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -873,9 +835,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
             handle::out_pointer(message, &mut message_made),
             status_there.out_pointer(status),
         );
-        if code == 0 {
-            handle::store::<handle::Message>(message, message_made);
-        }
+        handle::store_made::<handle::Message>(message, message_made);
         status_there.store(status);
         error::encode(code)
     }
@@ -1077,9 +1037,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1116,9 +1074,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1205,9 +1161,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1244,9 +1198,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1333,9 +1285,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1372,9 +1322,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1651,9 +1599,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1690,9 +1636,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

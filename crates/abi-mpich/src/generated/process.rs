@@ -43,9 +43,7 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -71,9 +69,7 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -101,9 +97,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut Word) -> c_int {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_COMM_GET_PARENT);
         let code = call(handle::out_pointer(parent, &mut parent_made));
-        if code == 0 {
-            handle::store::<handle::Comm>(parent, parent_made);
-        }
+        handle::store_made::<handle::Comm>(parent, parent_made);
         error::encode(code)
     }
 }
@@ -117,9 +111,7 @@ pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut Word) -> c_in
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
             standard::function(index::MPI_COMM_JOIN);
         let code = call(fd, handle::out_pointer(intercomm, &mut intercomm_made));
-        if code == 0 {
-            handle::store::<handle::Comm>(intercomm, intercomm_made);
-        }
+        handle::store_made::<handle::Comm>(intercomm, intercomm_made);
         error::encode(code)
     }
 }

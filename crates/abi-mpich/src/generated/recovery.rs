@@ -60,9 +60,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(comm: Word, failedgrp: *mu
             handle::Comm::decode(comm),
             handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(failedgrp, failedgrp_made);
-        }
+        handle::store_made::<handle::Group>(failedgrp, failedgrp_made);
         error::encode(code)
     }
 }
@@ -79,9 +77,7 @@ pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: Word, failedgrp: *mut Word)
             handle::Comm::decode(comm),
             handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(failedgrp, failedgrp_made);
-        }
+        handle::store_made::<handle::Group>(failedgrp, failedgrp_made);
         error::encode(code)
     }
 }
@@ -103,9 +99,7 @@ pub unsafe extern "C" fn PMPIX_Comm_iagree(
             flag,
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -139,12 +133,8 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
             handle::out_pointer(newcomm, &mut newcomm_made),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -172,9 +162,7 @@ pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: Word, newcomm: *mut Word) -> c_
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }

@@ -446,9 +446,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -494,9 +492,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -539,9 +535,7 @@ pub unsafe extern "C" fn PMPI_Rget(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -584,9 +578,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -641,9 +633,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -698,9 +688,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -743,9 +731,7 @@ pub unsafe extern "C" fn PMPI_Rput(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -788,9 +774,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -824,9 +808,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -860,9 +842,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -896,9 +876,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -932,9 +910,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -990,9 +966,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
             handle::Comm::decode(comm),
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -1026,9 +1000,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
             handle::Comm::decode(comm),
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -1046,9 +1018,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(info: Word, comm: Word, win: *m
             handle::Comm::decode(comm),
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -1148,9 +1118,7 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: Word, group: *mut Word) -> c_in
             handle::Win::decode(win),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
@@ -1167,9 +1135,7 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: Word, info_used: *mut Word) -> c
             handle::Win::decode(win),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }

@@ -214,9 +214,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
             scope,
         );
         array::encode_numbers(code, verbosity, 1, number::verbosity::encode);
-        if code == 0 {
-            handle::store::<handle::Datatype>(datatype, datatype_made);
-        }
+        handle::store_made::<handle::Datatype>(datatype, datatype_made);
         array::encode_numbers(code, bind, 1, number::bound_object::encode);
         array::encode_numbers(code, scope, 1, number::scope::encode);
         error::encode(code)
@@ -333,9 +331,7 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
             number::callback_safety::decode(cb_safety),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -459,9 +455,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
             event_registration,
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -589,9 +583,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
         );
         array::encode_numbers(code, verbosity, 1, number::verbosity::encode);
         array::encode_numbers(code, var_class, 1, number::variable_class::encode);
-        if code == 0 {
-            handle::store::<handle::Datatype>(datatype, datatype_made);
-        }
+        handle::store_made::<handle::Datatype>(datatype, datatype_made);
         array::encode_numbers(code, bind, 1, number::bound_object::encode);
         error::encode(code)
     }
@@ -770,9 +762,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
             handle::out_pointer(info, &mut info_made),
         );
         array::encode_numbers(code, ordering, 1, number::source_order::encode);
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }

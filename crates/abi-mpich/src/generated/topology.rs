@@ -61,9 +61,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
             reorder,
             handle::out_pointer(comm_cart, &mut comm_cart_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_cart, comm_cart_made);
-        }
+        handle::store_made::<handle::Comm>(comm_cart, comm_cart_made);
         error::encode(code)
     }
 }
@@ -176,9 +174,7 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
             remain_dims.cast_mut(),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -243,9 +239,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
             reorder,
             handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
-        }
+        handle::store_made::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
         error::encode(code)
     }
 }
@@ -291,9 +285,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
             reorder,
             handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
-        }
+        handle::store_made::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
         error::encode(code)
     }
 }
@@ -382,9 +374,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
             reorder,
             handle::out_pointer(comm_graph, &mut comm_graph_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_graph, comm_graph_made);
-        }
+        handle::store_made::<handle::Comm>(comm_graph, comm_graph_made);
         error::encode(code)
     }
 }

@@ -101,6 +101,18 @@ impl Objects {
         Ok(out)
     }
 
+    /// The same as rows for a test program in C, by kind: a type, and the name of its conversions to Fortran. A header may lack a datatype.
+    pub fn checks(&self) -> String {
+        let mut out = String::new();
+        for (name, Predefined { symbol, fortran }) in &self.objects {
+            let _ = writeln!(
+                out,
+                "#ifdef {name}\nOBJECT({name}, {symbol}, {fortran})\n#endif"
+            );
+        }
+        out
+    }
+
     fn size(&self, kind: &str) -> Result<usize> {
         let size = self.sizes.get(kind);
         Ok(*size.with_context(|| format!("there is no size of objects of the kind {kind}"))?)

@@ -127,7 +127,7 @@ impl Translation {
                     Self::new(format!("handle::out_pointer({name}, &mut {name}_made)"))
                         .before(format!("let mut {name}_made = 0;"))
                         .after(format!(
-                            "if code == 0 {{ handle::store::<{kind}>({name}, {name}_made); }}"
+                            "handle::store_made::<{kind}>({name}, {name}_made);"
                         )),
                 );
             }

@@ -74,7 +74,7 @@ pub fn numbers(abi: &Abi, numbers: &BTreeMap<String, Numbers>, tables: &Tables) 
             standard_name(name),
             standard(tables, name)?
         );
-        if let Some(value) = abi.values.get(name) {
+        if let Ok(value) = abi.value(name) {
             let _ = writeln!(out, "pub const {}: {kind} = {value};", own_name(name));
         }
     }

@@ -110,6 +110,8 @@ static void statuses(void) {
 
 static void handles(void) {
     MPI_Datatype made[3], types[3], named[64];
+    /* What an array contains before a call fills it is no handle. */
+    memset(named, 2, sizeof named);
     MPI_Comm twin;
     int result, length, inter;
     MPI_Comm_dup(MPI_COMM_WORLD, &twin);

@@ -94,7 +94,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         root.join("tests/programs/fortran/mpich/mpif.h"),
         fortran::include_file_of_mpich(&tables, foreign.mpich.values()),
     ));
-    for (name, text) in fortran::files(&fortran, &tables, foreign.mpich.values())? {
+    let openmpi = &foreign.openmpi;
+    files.push((
+        root.join("tests/programs/fortran/openmpi/mpif.h"),
+        fortran::include_file_of_openmpi(&tables, openmpi.values(), &openmpi.fortran()),
+    ));
+    let of_fortran = fortran::files(
+        &fortran,
+        &tables,
+        foreign.mpich.values(),
+        &openmpi.all_values(),
+        &openmpi.fortran(),
+    )?;
+    for (name, text) in of_fortran {
         let text = match name.ends_with(".rs") {
             true => formatted(&text)?,
             false => text,

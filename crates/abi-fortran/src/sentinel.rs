@@ -22,7 +22,7 @@ macro_rules! commons {
     )*};
 }
 
-#[cfg(not(feature = "mpich"))]
+#[cfg(not(any(feature = "mpich", feature = "openmpi")))]
 commons! {
     mpi_fortran_bottom_: 1 { bottom + 0 }
     mpi_fortran_in_place_: 1 { in_place + 0 }
@@ -46,9 +46,23 @@ commons! {
     mpifcmb9_: 1 { weights_empty + 0 }
 }
 
-/// MPICH has no name for it that a program in Fortran could pass: this is the address of another one, which
+// As in the mpif.h of Open MPI.
+#[cfg(feature = "openmpi")]
+commons! {
+    mpi_fortran_bottom_: 1 { bottom + 0 }
+    mpi_fortran_in_place_: 1 { in_place + 0 }
+    mpi_fortran_status_ignore_: 6 { status_ignore + 0 }
+    mpi_fortran_statuses_ignore_: 6 { statuses_ignore + 0 }
+    mpi_fortran_errcodes_ignore_: 1 { errcodes_ignore + 0 }
+    mpi_fortran_argv_null_: 1 { argv_null + 0 }
+    mpi_fortran_argvs_null_: 1 { argvs_null + 0 }
+    mpi_fortran_unweighted_: 1 { unweighted + 0 }
+    mpi_fortran_weights_empty_: 1 { weights_empty + 0 }
+}
+
+/// MPICH and Open MPI have no name for it that a program in Fortran could pass: this is the address of another one, which
 /// is compared first.
-#[cfg(feature = "mpich")]
+#[cfg(any(feature = "mpich", feature = "openmpi"))]
 fn buffer_automatic() -> *mut c_void {
     bottom()
 }

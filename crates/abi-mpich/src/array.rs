@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use crate::handle::Handle;
+use crate::handle::{Handle, WILD};
 
 /// Arrays up to this length need no allocation.
 const SHORT: usize = 16;
@@ -40,6 +40,18 @@ impl<T: Copy> Translated<T> {
             made.long = (0..count).map(element).collect();
         }
         made
+    }
+
+    /// Room for the elements that a call writes: what is in the array of the program is not read.
+    pub fn room<C>(array: *const C, count: usize, unset: T) -> Self {
+        let given = !array.is_null();
+        let count = if given { count } else { 0 };
+        Self {
+            short: [MaybeUninit::new(unset); SHORT],
+            long: vec![unset; if count > SHORT { count } else { 0 }],
+            count,
+            given,
+        }
     }
 
     /// Their address; null if the program has passed none.
@@ -105,6 +117,11 @@ pub unsafe fn handles<H: Handle>(array: *const H::Classic, count: usize) -> Tran
     unsafe { Translated::new(array, count, H::decode) }
 }
 
+/// Room for handles that a call writes.
+pub fn handles_to_come<H: Handle>(array: *const H::Classic, count: usize) -> Translated<usize> {
+    Translated::room(array, count, WILD)
+}
+
 /// A length as C passes it, 0 for a negative one: the call itself reports that, and reads no element.
 #[inline(always)]
 pub fn length(count: impl Into<i64>) -> usize {
@@ -155,6 +172,17 @@ mod tests {
                 array.store(back.as_mut_ptr(), Request::encode);
             }
             assert!(back.iter().all(|&handle| handle == Request::encode(0x180)));
+        }
+        // What the array contains before is no handle of Open MPI's: an address that cannot be read.
+        for count in [2, SHORT + 1] {
+            let mut garbage = vec![2; count];
+            let mut room = handles_to_come::<Request>(garbage.as_ptr(), count);
+            // SAFETY: both have that many elements.
+            unsafe {
+                room.as_mut_ptr().add(1).write(0x180);
+                room.store(garbage.as_mut_ptr(), Request::encode);
+            }
+            assert_eq!(garbage[1], Request::encode(0x180));
         }
         // SAFETY: null is allowed.
         let mut nothing = unsafe { handles::<Request>(std::ptr::null(), 5) };

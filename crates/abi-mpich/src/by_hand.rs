@@ -79,7 +79,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     let of = Datatype::decode(datatype);
     // SAFETY: the program passes arrays of these lengths.
     unsafe {
-        let mut found = array::handles::<Datatype>(datatypes, length(max_datatypes));
+        let mut found = array::handles_to_come::<Datatype>(datatypes, length(max_datatypes));
         let call: Call = standard::function(index::MPI_TYPE_GET_CONTENTS);
         let code = call(
             of,
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     let of = Datatype::decode(datatype);
     // SAFETY: as above.
     unsafe {
-        let mut found = array::handles::<Datatype>(datatypes, length(max_datatypes));
+        let mut found = array::handles_to_come::<Datatype>(datatypes, length(max_datatypes));
         let call: Call = standard::function(index::MPI_TYPE_GET_CONTENTS_C);
         let code = call(
             of,

@@ -61,9 +61,15 @@ mod tests {
 
     #[test]
     fn codes_survive_the_way() {
-        for (classic, standard) in ERRORS {
-            assert_eq!(encode(*standard), *classic);
-            assert_eq!(decode(*classic), *standard);
+        for (place, (classic, standard)) in ERRORS.iter().enumerate() {
+            let before = &ERRORS[..place];
+            // A class may have two numbers there, or one there for two here.
+            if !before.iter().any(|(_, other)| other == standard) {
+                assert_eq!(encode(*standard), *classic);
+            }
+            if !before.iter().any(|(other, _)| other == classic) {
+                assert_eq!(decode(*classic), *standard);
+            }
         }
         // Codes that the program adds come after the predefined ones, and numbers that are codes in neither stay.
         assert_eq!(encode(STANDARD_LAST_CODE + 1), LAST_CODE + 1);

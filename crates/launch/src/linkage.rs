@@ -14,12 +14,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Libraries of the ABIs of MPICH, which have other names in Debian and Ubuntu, and of Open MPI, which Weft has as well.
-const TRANSLATED: [&str; 5] = [
+const TRANSLATED: [&str; 6] = [
     "libmpi.so.12",
     "libmpifort.so.12",
     "libmpich.so.12",
     "libmpichfort.so.12",
     "libmpi.so.40",
+    "libmpi_mpifh.so.40",
 ];
 
 const OPEN_MPI: &str = "Open MPI";
@@ -28,11 +29,9 @@ const OPEN_MPI: &str = "Open MPI";
 const OURS: &str = "libmpi_abi.so.1";
 
 /// Libraries of other implementations, by the beginning of their names, and whose they are.
-const FOREIGN: [(&str, &str); 9] = [
+const FOREIGN: [(&str, &str); 7] = [
     ("libmpi.so.40", OPEN_MPI),
     ("libmpi_mpifh.so.40", OPEN_MPI),
-    ("libmpi_usempi_ignore_tkr.so.40", OPEN_MPI),
-    ("libmpi_usempif08.so.40", OPEN_MPI),
     ("libmpi.so.20", OPEN_MPI),
     ("libmpi.so.12", "MPICH or Intel MPI"),
     ("libmpifort.so.12", "MPICH or Intel MPI"),
@@ -311,6 +310,7 @@ mod tests {
             ("libmpi_fortran.so.1", true),
             ("libmpichfort.so.12", true),
             ("libmpi.so.40", true),
+            ("libmpi_mpifh.so.40", true),
             ("libmpi.so.20", false),
             ("libother.so.1", false),
         ] {

@@ -192,6 +192,20 @@ impl Abi {
         &self.values
     }
 
+    /// Its constants, and those that the implementation does not have.
+    pub fn all_values(&self) -> BTreeMap<String, i64> {
+        let all = self.values.iter().chain(&self.ours);
+        all.map(|(name, value)| (name.clone(), *value)).collect()
+    }
+
+    /// The integers of Fortran for its predefined handles, where these are not those of C.
+    pub fn fortran(&self) -> BTreeMap<String, i64> {
+        match &self.handles {
+            Handles::Numbers(_) => BTreeMap::new(),
+            Handles::Objects(objects) => objects.fortran(),
+        }
+    }
+
     /// The value of one of its constants.
     fn value(&self, name: &str) -> Result<i64> {
         let found = self.values.get(name).or_else(|| self.ours.get(name));

@@ -5,6 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
+use crate::abi::Element;
 use crate::also;
 use crate::data::{handle, int, store_handle};
 use crate::error::finish;
@@ -187,7 +188,7 @@ also!(mpi_type_hindexed_: pmpi_type_hindexed_);
 struct Entries {
     lengths: Vec<c_int>,
     places: Vec<isize>,
-    types: Vec<usize>,
+    types: Vec<Element>,
     lower: Option<isize>,
     upper: Option<isize>,
 }
@@ -209,7 +210,7 @@ impl Entries {
                 _ => {
                     made.lengths.push(length);
                     made.places.push(place);
-                    made.types.push(crate::data::word(datatype));
+                    made.types.push(crate::data::word(datatype) as Element);
                 }
             }
         }
@@ -228,7 +229,7 @@ impl Entries {
                 count,
                 self.lengths.as_mut_ptr(),
                 self.places.as_mut_ptr(),
-                self.types.as_mut_ptr(),
+                self.types.as_mut_ptr().cast(),
                 &mut inner,
             );
             if code != 0 || self.lower.is_none() && self.upper.is_none() {

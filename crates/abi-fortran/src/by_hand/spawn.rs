@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::also;
+use crate::array;
 use crate::data::{handle, int, store_handle, word};
 use crate::error::finish;
 use crate::generated::c;
@@ -140,9 +141,7 @@ pub unsafe extern "C" fn mpi_comm_spawn_multiple_(
             .iter_mut()
             .map(|one| one.pointers.as_mut_ptr())
             .collect();
-        let mut info: Vec<usize> = (0..read)
-            .map(|place| handle(array_of_info.add(place)))
-            .collect();
+        let mut info = array::handles(array_of_info, read);
         let mut made = word(int(intercomm));
         let code = c::MPI_Comm_spawn_multiple(
             total,

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
         } else {
             length(elements.read_unaligned())
         };
-        let mut found = array::handles::<Datatype>(datatypes, room);
+        let mut found = array::handles_to_come::<Datatype>(datatypes, room);
         let call: Call = standard::function(index::MPI_T_EVENT_GET_INFO);
         let code = call(
             index,

@@ -16,7 +16,7 @@ pub trait Predefined {
 }
 
 /// The numbers of predefined handles are below.
-const NUMBERS: usize = 0x100;
+pub const NUMBERS: usize = 0x100;
 /// The integer of Fortran that is no handle, as `MPI_Comm_c2f` and the like have it for what is none in C.
 const NONE: c_int = -1;
 
@@ -24,10 +24,11 @@ macro_rules! translated {
     ($($kind:ident)*) => {$(
         impl InFortran for $kind {
             fn integer(classic: usize) -> c_int {
-                integer::<$kind>($kind::decode(classic))
+                number::<$kind>($kind::decode(classic))
             }
             fn of_integer(number: c_int) -> usize {
-                $kind::encode(of_integer::<$kind>(number))
+                let made = usize::try_from(number).map_or(WILD, standard::<$kind>);
+                $kind::encode(made)
             }
         }
     )*};
@@ -37,7 +38,8 @@ translated! {
     Comm Datatype Errhandler File Group Info Message Op Request Session Win
 }
 
-fn integer<P: Predefined>(standard: usize) -> c_int {
+/// The integer for a handle of the standard ABI.
+pub fn number<P: Predefined>(standard: usize) -> c_int {
     let found = P::IN_FORTRAN.iter().find(|(_, other)| *other == standard);
     match found {
         Some((number, _)) => *number,
@@ -46,14 +48,20 @@ fn integer<P: Predefined>(standard: usize) -> c_int {
     }
 }
 
-fn of_integer<P: Predefined>(number: c_int) -> usize {
-    let found = P::IN_FORTRAN.iter().find(|(other, _)| *other == number);
-    match (found, usize::try_from(number)) {
-        (Some((_, standard)), _) => *standard,
-        // A predefined one that has no number there, or one that the program has made.
-        (None, Ok(standard)) if standard >= NUMBERS => standard,
-        _ => WILD,
+/// The handle of the standard ABI for an integer of Fortran that is not negative.
+fn standard<P: Predefined>(number: usize) -> usize {
+    match number < NUMBERS {
+        true => of_number::<P>(number),
+        false => number,
     }
+}
+
+/// The predefined handle of the standard ABI that has this number in Fortran.
+#[cold]
+pub fn of_number<P: Predefined>(number: usize) -> usize {
+    let found = P::IN_FORTRAN.iter();
+    let mut found = found.filter(|(other, _)| usize::try_from(*other) == Ok(number));
+    found.next().map_or(WILD, |(_, standard)| *standard)
 }
 
 #[cfg(test)]

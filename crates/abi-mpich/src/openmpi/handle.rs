@@ -6,10 +6,13 @@
 //!      ┌─────────────────────────────────────┬───┐
 //!      │ the handle of the standard ABI      │ 1 │  made by the program
 //!      ├─────────────────────────────────────┼───┤
+//!      │ an integer of Fortran below 256     │ 1 │  predefined, from the binding for Fortran, which does not know kinds
+//!      ├─────────────────────────────────────┼───┤
 //!      │ address of an object                │ 0 │  predefined: the first word of the object is the handle of the standard ABI
 //!      └─────────────────────────────────────┴───┘
 //! ```
 
+use super::fortran::{NUMBERS, Predefined, of_number};
 use super::object;
 use crate::handle::{Handle, PREDEFINED, WILD};
 
@@ -17,9 +20,13 @@ use crate::handle::{Handle, PREDEFINED, WILD};
 pub type Word = usize;
 
 #[inline(always)]
-fn decode(classic: usize) -> usize {
+fn decode<P: Predefined>(classic: usize) -> usize {
     if classic & 1 != 0 {
-        return classic >> 1;
+        let standard = classic >> 1;
+        return match standard < NUMBERS {
+            true => of_number::<P>(standard),
+            false => standard,
+        };
     }
     if classic == 0 {
         return WILD;
@@ -53,7 +60,7 @@ macro_rules! kinds {
             type Classic = Word;
             #[inline(always)]
             fn decode(classic: Word) -> usize {
-                decode(classic)
+                decode::<Self>(classic)
             }
             #[inline(always)]
             fn encode(standard: usize) -> Word {

@@ -7,27 +7,28 @@ use crate::handle::WILD;
 /// Predefined handles of the standard ABI have ten bits.
 const HANDLES: usize = 1 << 10;
 
-/// An object of `SIZE` bytes. Only its first word is used.
+/// An object of `SIZE` bytes. Only its first two words are used: the handle of the standard ABI, and the integer of Fortran, which the binding for
+/// Fortran reads.
 #[repr(C, align(32))]
 #[derive(Clone, Copy)]
 pub struct Object<const SIZE: usize> {
-    first: [u8; SIZE],
+    bytes: [u8; SIZE],
 }
 
 impl<const SIZE: usize> Object<SIZE> {
     /// An object that is no handle of the standard ABI.
-    pub const NONE: Self = Self::of(WILD);
+    pub const NONE: Self = Self::of(WILD, -1);
 
-    /// The object of a handle of the standard ABI.
-    pub const fn of(standard: usize) -> Self {
-        let mut first = [0; SIZE];
-        let word = standard.to_le_bytes();
+    /// The object of a handle of the standard ABI, with the integer of Fortran.
+    pub const fn of(standard: usize, fortran: i64) -> Self {
+        let words = [standard.to_le_bytes(), fortran.to_le_bytes()];
+        let mut bytes = [0; SIZE];
         let mut place = 0;
-        while place < word.len() {
-            first[place] = word[place];
+        while place < 16 {
+            bytes[place] = words[place / 8][place % 8];
             place += 1;
         }
-        Self { first }
+        Self { bytes }
     }
 }
 

@@ -36,6 +36,9 @@ pub struct Predefined {
 pub struct Extension {
     kind: String,
     stands_for: Option<String>,
+    /// Whether programs get it for the one that it stands for.
+    #[serde(default)]
+    given_back: bool,
 }
 
 impl Objects {
@@ -62,7 +65,7 @@ impl Objects {
                 known += 1;
                 let _ = writeln!(
                     out,
-                    "/// `{name}`.\n#[unsafe(no_mangle)]\npub static {symbol}: Object<{size}> = Object::of({handle:#x});"
+                    "/// `{name}`.\n#[unsafe(no_mangle)]\npub static {symbol}: Object<{size}> = Object::of({handle:#x}, {fortran});"
                 );
                 let _ = writeln!(places, "addresses.set({handle:#x}, &{symbol});");
             }
@@ -85,7 +88,13 @@ impl Objects {
                 ),
                 Some(name) => {
                     let handle = handle(tables, name)?;
-                    (format!("As `{name}`."), format!("Object::of({handle:#x})"))
+                    if extension.given_back {
+                        let _ = writeln!(places, "addresses.set({handle:#x}, &{symbol});");
+                    }
+                    (
+                        format!("As `{name}`."),
+                        format!("Object::of({handle:#x}, -1)"),
+                    )
                 }
             };
             let _ = writeln!(
@@ -111,6 +120,12 @@ impl Objects {
             );
         }
         out
+    }
+
+    /// The integers of Fortran, by the name of the handle.
+    pub fn fortran(&self) -> BTreeMap<String, i64> {
+        let all = self.objects.iter();
+        all.map(|(name, one)| (name.clone(), one.fortran)).collect()
     }
 
     fn size(&self, kind: &str) -> Result<usize> {

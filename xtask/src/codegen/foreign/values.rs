@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::iter;
 
 use anyhow::{Context, Result};
 
@@ -89,10 +90,15 @@ pub fn numbers(abi: &Abi, numbers: &BTreeMap<String, Numbers>, tables: &Tables) 
         let _ = writeln!(out, "({}, {}),", abi.value(name)?, standard(tables, name)?);
     }
     out += "];\n\n/// Error classes: here and in the standard ABI.\npub static ERRORS: &[(c_int, c_int)] = &[\n";
-    for (name, error) in &tables.errors {
-        // The error class of the extension is a predefined one here.
-        let value = abi.value(name)?;
-        let _ = writeln!(out, "({value}, {}),", error.value);
+    // The class of a lost process has two names, which are two numbers here. It is given to programs by that of the extension, which the
+    // programs know that go on after a loss.
+    let lost = "MPIX_ERR_PROC_FAILED";
+    let pair = (abi.value(lost)?, standard(tables, lost)?);
+    let all = tables.errors.iter();
+    let all = all.map(|(name, error)| Ok((abi.value(name)?, error.value)));
+    let pairs: Vec<(i64, i64)> = iter::once(Ok(pair)).chain(all).collect::<Result<_>>()?;
+    for (value, standard) in pairs {
+        let _ = writeln!(out, "({value}, {standard}),");
     }
     let _ = writeln!(
         out,

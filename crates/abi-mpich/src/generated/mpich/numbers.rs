@@ -64,6 +64,7 @@ pub const RANKS: &[(c_int, c_int)] = &[(-1, -3), (-2, -1), (-3, -4), (-32766, -3
 
 /// Error classes: here and in the standard ABI.
 pub static ERRORS: &[(c_int, c_int)] = &[
+    (101, 58),
     (0, 0),
     (1, 1),
     (2, 2),

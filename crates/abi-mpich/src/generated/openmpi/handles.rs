@@ -14,310 +14,310 @@ use crate::openmpi::object::{Addresses, Object};
 
 /// `MPI_COMM_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_comm_null: Object<512> = Object::of(0x100);
+pub static ompi_mpi_comm_null: Object<512> = Object::of(0x100, 2);
 /// `MPI_COMM_WORLD`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_comm_world: Object<512> = Object::of(0x101);
+pub static ompi_mpi_comm_world: Object<512> = Object::of(0x101, 0);
 /// `MPI_COMM_SELF`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_comm_self: Object<512> = Object::of(0x102);
+pub static ompi_mpi_comm_self: Object<512> = Object::of(0x102, 1);
 /// `MPI_GROUP_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_group_null: Object<256> = Object::of(0x108);
+pub static ompi_mpi_group_null: Object<256> = Object::of(0x108, 0);
 /// `MPI_GROUP_EMPTY`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_group_empty: Object<256> = Object::of(0x109);
+pub static ompi_mpi_group_empty: Object<256> = Object::of(0x109, 1);
 /// `MPI_WIN_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_win_null: Object<512> = Object::of(0x110);
+pub static ompi_mpi_win_null: Object<512> = Object::of(0x110, 0);
 /// `MPI_FILE_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_file_null: Object<1536> = Object::of(0x118);
+pub static ompi_mpi_file_null: Object<1536> = Object::of(0x118, 0);
 /// `MPI_SESSION_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_instance_null: Object<512> = Object::of(0x120);
+pub static ompi_mpi_instance_null: Object<512> = Object::of(0x120, 0);
 /// `MPI_MESSAGE_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_message_null: Object<256> = Object::of(0x128);
+pub static ompi_message_null: Object<256> = Object::of(0x128, 0);
 /// `MPI_MESSAGE_NO_PROC`.
 #[unsafe(no_mangle)]
-pub static ompi_message_no_proc: Object<256> = Object::of(0x129);
+pub static ompi_message_no_proc: Object<256> = Object::of(0x129, 1);
 /// `MPI_INFO_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_info_null: Object<256> = Object::of(0x130);
+pub static ompi_mpi_info_null: Object<256> = Object::of(0x130, 0);
 /// `MPI_INFO_ENV`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_info_env: Object<256> = Object::of(0x131);
+pub static ompi_mpi_info_env: Object<256> = Object::of(0x131, 1);
 /// `MPI_ERRHANDLER_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_errhandler_null: Object<1024> = Object::of(0x140);
+pub static ompi_mpi_errhandler_null: Object<1024> = Object::of(0x140, 0);
 /// `MPI_ERRORS_ARE_FATAL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_errors_are_fatal: Object<1024> = Object::of(0x141);
+pub static ompi_mpi_errors_are_fatal: Object<1024> = Object::of(0x141, 1);
 /// `MPI_ERRORS_ABORT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_errors_abort: Object<1024> = Object::of(0x142);
+pub static ompi_mpi_errors_abort: Object<1024> = Object::of(0x142, 3);
 /// `MPI_ERRORS_RETURN`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_errors_return: Object<1024> = Object::of(0x143);
+pub static ompi_mpi_errors_return: Object<1024> = Object::of(0x143, 2);
 /// `MPI_OP_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_null: Object<2048> = Object::of(0x20);
+pub static ompi_mpi_op_null: Object<2048> = Object::of(0x20, 0);
 /// `MPI_SUM`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_sum: Object<2048> = Object::of(0x21);
+pub static ompi_mpi_op_sum: Object<2048> = Object::of(0x21, 3);
 /// `MPI_MIN`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_min: Object<2048> = Object::of(0x22);
+pub static ompi_mpi_op_min: Object<2048> = Object::of(0x22, 2);
 /// `MPI_MAX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_max: Object<2048> = Object::of(0x23);
+pub static ompi_mpi_op_max: Object<2048> = Object::of(0x23, 1);
 /// `MPI_PROD`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_prod: Object<2048> = Object::of(0x24);
+pub static ompi_mpi_op_prod: Object<2048> = Object::of(0x24, 4);
 /// `MPI_BAND`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_band: Object<2048> = Object::of(0x28);
+pub static ompi_mpi_op_band: Object<2048> = Object::of(0x28, 6);
 /// `MPI_BOR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_bor: Object<2048> = Object::of(0x29);
+pub static ompi_mpi_op_bor: Object<2048> = Object::of(0x29, 8);
 /// `MPI_BXOR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_bxor: Object<2048> = Object::of(0x2a);
+pub static ompi_mpi_op_bxor: Object<2048> = Object::of(0x2a, 10);
 /// `MPI_LAND`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_land: Object<2048> = Object::of(0x30);
+pub static ompi_mpi_op_land: Object<2048> = Object::of(0x30, 5);
 /// `MPI_LOR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_lor: Object<2048> = Object::of(0x31);
+pub static ompi_mpi_op_lor: Object<2048> = Object::of(0x31, 7);
 /// `MPI_LXOR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_lxor: Object<2048> = Object::of(0x32);
+pub static ompi_mpi_op_lxor: Object<2048> = Object::of(0x32, 9);
 /// `MPI_MINLOC`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_minloc: Object<2048> = Object::of(0x38);
+pub static ompi_mpi_op_minloc: Object<2048> = Object::of(0x38, 12);
 /// `MPI_MAXLOC`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_maxloc: Object<2048> = Object::of(0x39);
+pub static ompi_mpi_op_maxloc: Object<2048> = Object::of(0x39, 11);
 /// `MPI_REPLACE`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_replace: Object<2048> = Object::of(0x3c);
+pub static ompi_mpi_op_replace: Object<2048> = Object::of(0x3c, 13);
 /// `MPI_NO_OP`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_op_no_op: Object<2048> = Object::of(0x3d);
+pub static ompi_mpi_op_no_op: Object<2048> = Object::of(0x3d, 14);
 /// `MPI_REQUEST_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_request_null: Object<256> = Object::of(0x180);
+pub static ompi_request_null: Object<256> = Object::of(0x180, 0);
 /// `MPI_DATATYPE_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_datatype_null: Object<512> = Object::of(0x200);
+pub static ompi_mpi_datatype_null: Object<512> = Object::of(0x200, 0);
 /// `MPI_AINT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_aint: Object<512> = Object::of(0x201);
+pub static ompi_mpi_aint: Object<512> = Object::of(0x201, 66);
 /// `MPI_COUNT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_count: Object<512> = Object::of(0x202);
+pub static ompi_mpi_count: Object<512> = Object::of(0x202, 72);
 /// `MPI_OFFSET`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_offset: Object<512> = Object::of(0x203);
+pub static ompi_mpi_offset: Object<512> = Object::of(0x203, 67);
 /// `MPI_PACKED`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_packed: Object<512> = Object::of(0x207);
+pub static ompi_mpi_packed: Object<512> = Object::of(0x207, 2);
 /// `MPI_SHORT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_short: Object<512> = Object::of(0x208);
+pub static ompi_mpi_short: Object<512> = Object::of(0x208, 37);
 /// `MPI_INT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_int: Object<512> = Object::of(0x209);
+pub static ompi_mpi_int: Object<512> = Object::of(0x209, 39);
 /// `MPI_LONG`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_long: Object<512> = Object::of(0x20a);
+pub static ompi_mpi_long: Object<512> = Object::of(0x20a, 41);
 /// `MPI_LONG_LONG`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_long_long_int: Object<512> = Object::of(0x20b);
+pub static ompi_mpi_long_long_int: Object<512> = Object::of(0x20b, 43);
 /// `MPI_UNSIGNED_SHORT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_unsigned_short: Object<512> = Object::of(0x20c);
+pub static ompi_mpi_unsigned_short: Object<512> = Object::of(0x20c, 38);
 /// `MPI_UNSIGNED`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_unsigned: Object<512> = Object::of(0x20d);
+pub static ompi_mpi_unsigned: Object<512> = Object::of(0x20d, 40);
 /// `MPI_UNSIGNED_LONG`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_unsigned_long: Object<512> = Object::of(0x20e);
+pub static ompi_mpi_unsigned_long: Object<512> = Object::of(0x20e, 42);
 /// `MPI_UNSIGNED_LONG_LONG`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_unsigned_long_long: Object<512> = Object::of(0x20f);
+pub static ompi_mpi_unsigned_long_long: Object<512> = Object::of(0x20f, 44);
 /// `MPI_FLOAT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_float: Object<512> = Object::of(0x210);
+pub static ompi_mpi_float: Object<512> = Object::of(0x210, 45);
 /// `MPI_C_FLOAT_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_c_float_complex: Object<512> = Object::of(0x212);
+pub static ompi_mpi_c_float_complex: Object<512> = Object::of(0x212, 69);
 /// `MPI_CXX_FLOAT_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_cxx_cplex: Object<512> = Object::of(0x213);
+pub static ompi_mpi_cxx_cplex: Object<512> = Object::of(0x213, 55);
 /// `MPI_DOUBLE`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_double: Object<512> = Object::of(0x214);
+pub static ompi_mpi_double: Object<512> = Object::of(0x214, 46);
 /// `MPI_C_DOUBLE_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_c_double_complex: Object<512> = Object::of(0x216);
+pub static ompi_mpi_c_double_complex: Object<512> = Object::of(0x216, 70);
 /// `MPI_CXX_DOUBLE_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_cxx_dblcplex: Object<512> = Object::of(0x217);
+pub static ompi_mpi_cxx_dblcplex: Object<512> = Object::of(0x217, 56);
 /// `MPI_LOGICAL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_logical: Object<512> = Object::of(0x218);
+pub static ompi_mpi_logical: Object<512> = Object::of(0x218, 6);
 /// `MPI_INTEGER`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_integer: Object<512> = Object::of(0x219);
+pub static ompi_mpi_integer: Object<512> = Object::of(0x219, 7);
 /// `MPI_REAL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_real: Object<512> = Object::of(0x21a);
+pub static ompi_mpi_real: Object<512> = Object::of(0x21a, 13);
 /// `MPI_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_cplex: Object<512> = Object::of(0x21b);
+pub static ompi_mpi_cplex: Object<512> = Object::of(0x21b, 18);
 /// `MPI_DOUBLE_PRECISION`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_dblprec: Object<512> = Object::of(0x21c);
+pub static ompi_mpi_dblprec: Object<512> = Object::of(0x21c, 17);
 /// `MPI_DOUBLE_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_dblcplex: Object<512> = Object::of(0x21d);
+pub static ompi_mpi_dblcplex: Object<512> = Object::of(0x21d, 22);
 /// `MPI_CHARACTER`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_character: Object<512> = Object::of(0x21e);
+pub static ompi_mpi_character: Object<512> = Object::of(0x21e, 5);
 /// `MPI_LONG_DOUBLE`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_long_double: Object<512> = Object::of(0x220);
+pub static ompi_mpi_long_double: Object<512> = Object::of(0x220, 47);
 /// `MPI_C_LONG_DOUBLE_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_c_long_double_complex: Object<512> = Object::of(0x224);
+pub static ompi_mpi_c_long_double_complex: Object<512> = Object::of(0x224, 71);
 /// `MPI_CXX_LONG_DOUBLE_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_cxx_ldblcplex: Object<512> = Object::of(0x225);
+pub static ompi_mpi_cxx_ldblcplex: Object<512> = Object::of(0x225, 57);
 /// `MPI_FLOAT_INT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_float_int: Object<512> = Object::of(0x228);
+pub static ompi_mpi_float_int: Object<512> = Object::of(0x228, 48);
 /// `MPI_DOUBLE_INT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_double_int: Object<512> = Object::of(0x229);
+pub static ompi_mpi_double_int: Object<512> = Object::of(0x229, 49);
 /// `MPI_LONG_INT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_long_int: Object<512> = Object::of(0x22a);
+pub static ompi_mpi_long_int: Object<512> = Object::of(0x22a, 51);
 /// `MPI_2INT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_2int: Object<512> = Object::of(0x22b);
+pub static ompi_mpi_2int: Object<512> = Object::of(0x22b, 52);
 /// `MPI_SHORT_INT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_short_int: Object<512> = Object::of(0x22c);
+pub static ompi_mpi_short_int: Object<512> = Object::of(0x22c, 53);
 /// `MPI_LONG_DOUBLE_INT`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_longdbl_int: Object<512> = Object::of(0x22d);
+pub static ompi_mpi_longdbl_int: Object<512> = Object::of(0x22d, 50);
 /// `MPI_2REAL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_2real: Object<512> = Object::of(0x230);
+pub static ompi_mpi_2real: Object<512> = Object::of(0x230, 23);
 /// `MPI_2DOUBLE_PRECISION`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_2dblprec: Object<512> = Object::of(0x231);
+pub static ompi_mpi_2dblprec: Object<512> = Object::of(0x231, 24);
 /// `MPI_2INTEGER`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_2integer: Object<512> = Object::of(0x232);
+pub static ompi_mpi_2integer: Object<512> = Object::of(0x232, 25);
 /// `MPI_C_BOOL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_c_bool: Object<512> = Object::of(0x238);
+pub static ompi_mpi_c_bool: Object<512> = Object::of(0x238, 68);
 /// `MPI_CXX_BOOL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_cxx_bool: Object<512> = Object::of(0x239);
+pub static ompi_mpi_cxx_bool: Object<512> = Object::of(0x239, 54);
 /// `MPI_WCHAR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_wchar: Object<512> = Object::of(0x23c);
+pub static ompi_mpi_wchar: Object<512> = Object::of(0x23c, 33);
 /// `MPI_INT8_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_int8_t: Object<512> = Object::of(0x240);
+pub static ompi_mpi_int8_t: Object<512> = Object::of(0x240, 58);
 /// `MPI_UINT8_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_uint8_t: Object<512> = Object::of(0x241);
+pub static ompi_mpi_uint8_t: Object<512> = Object::of(0x241, 59);
 /// `MPI_CHAR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_char: Object<512> = Object::of(0x243);
+pub static ompi_mpi_char: Object<512> = Object::of(0x243, 34);
 /// `MPI_SIGNED_CHAR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_signed_char: Object<512> = Object::of(0x244);
+pub static ompi_mpi_signed_char: Object<512> = Object::of(0x244, 36);
 /// `MPI_UNSIGNED_CHAR`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_unsigned_char: Object<512> = Object::of(0x245);
+pub static ompi_mpi_unsigned_char: Object<512> = Object::of(0x245, 35);
 /// `MPI_BYTE`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_byte: Object<512> = Object::of(0x247);
+pub static ompi_mpi_byte: Object<512> = Object::of(0x247, 1);
 /// `MPI_INT16_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_int16_t: Object<512> = Object::of(0x248);
+pub static ompi_mpi_int16_t: Object<512> = Object::of(0x248, 60);
 /// `MPI_UINT16_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_uint16_t: Object<512> = Object::of(0x249);
+pub static ompi_mpi_uint16_t: Object<512> = Object::of(0x249, 61);
 /// `MPI_INT32_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_int32_t: Object<512> = Object::of(0x250);
+pub static ompi_mpi_int32_t: Object<512> = Object::of(0x250, 62);
 /// `MPI_UINT32_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_uint32_t: Object<512> = Object::of(0x251);
+pub static ompi_mpi_uint32_t: Object<512> = Object::of(0x251, 63);
 /// `MPI_INT64_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_int64_t: Object<512> = Object::of(0x258);
+pub static ompi_mpi_int64_t: Object<512> = Object::of(0x258, 64);
 /// `MPI_UINT64_T`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_uint64_t: Object<512> = Object::of(0x259);
+pub static ompi_mpi_uint64_t: Object<512> = Object::of(0x259, 65);
 /// `MPI_LOGICAL1`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_logical1: Object<512> = Object::of(0x2c0);
+pub static ompi_mpi_logical1: Object<512> = Object::of(0x2c0, 29);
 /// `MPI_INTEGER1`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_integer1: Object<512> = Object::of(0x2c1);
+pub static ompi_mpi_integer1: Object<512> = Object::of(0x2c1, 8);
 /// `MPI_LOGICAL2`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_logical2: Object<512> = Object::of(0x2c8);
+pub static ompi_mpi_logical2: Object<512> = Object::of(0x2c8, 30);
 /// `MPI_INTEGER2`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_integer2: Object<512> = Object::of(0x2c9);
+pub static ompi_mpi_integer2: Object<512> = Object::of(0x2c9, 9);
 /// `MPI_REAL2`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_real2: Object<512> = Object::of(0x2ca);
+pub static ompi_mpi_real2: Object<512> = Object::of(0x2ca, 28);
 /// `MPI_LOGICAL4`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_logical4: Object<512> = Object::of(0x2d0);
+pub static ompi_mpi_logical4: Object<512> = Object::of(0x2d0, 31);
 /// `MPI_INTEGER4`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_integer4: Object<512> = Object::of(0x2d1);
+pub static ompi_mpi_integer4: Object<512> = Object::of(0x2d1, 10);
 /// `MPI_REAL4`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_real4: Object<512> = Object::of(0x2d2);
+pub static ompi_mpi_real4: Object<512> = Object::of(0x2d2, 14);
 /// `MPI_COMPLEX4`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_complex4: Object<512> = Object::of(0x2d3);
+pub static ompi_mpi_complex4: Object<512> = Object::of(0x2d3, 73);
 /// `MPI_LOGICAL8`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_logical8: Object<512> = Object::of(0x2d8);
+pub static ompi_mpi_logical8: Object<512> = Object::of(0x2d8, 32);
 /// `MPI_INTEGER8`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_integer8: Object<512> = Object::of(0x2d9);
+pub static ompi_mpi_integer8: Object<512> = Object::of(0x2d9, 11);
 /// `MPI_REAL8`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_real8: Object<512> = Object::of(0x2da);
+pub static ompi_mpi_real8: Object<512> = Object::of(0x2da, 15);
 /// `MPI_COMPLEX8`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_complex8: Object<512> = Object::of(0x2db);
+pub static ompi_mpi_complex8: Object<512> = Object::of(0x2db, 19);
 /// `MPI_INTEGER16`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_integer16: Object<512> = Object::of(0x2e1);
+pub static ompi_mpi_integer16: Object<512> = Object::of(0x2e1, 12);
 /// `MPI_REAL16`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_real16: Object<512> = Object::of(0x2e2);
+pub static ompi_mpi_real16: Object<512> = Object::of(0x2e2, 16);
 /// `MPI_COMPLEX16`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_complex16: Object<512> = Object::of(0x2e3);
+pub static ompi_mpi_complex16: Object<512> = Object::of(0x2e3, 20);
 /// `MPI_COMPLEX32`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_complex32: Object<512> = Object::of(0x2eb);
+pub static ompi_mpi_complex32: Object<512> = Object::of(0x2eb, 21);
 /// No handle of the standard.
 #[unsafe(no_mangle)]
 pub static ompi_mpi_2cplex: Object<512> = Object::NONE;
@@ -326,31 +326,31 @@ pub static ompi_mpi_2cplex: Object<512> = Object::NONE;
 pub static ompi_mpi_2dblcplex: Object<512> = Object::NONE;
 /// As `MPI_C_FLOAT_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_c_complex: Object<512> = Object::of(0x212);
+pub static ompi_mpi_c_complex: Object<512> = Object::of(0x212, -1);
 /// As `MPI_COMPLEX4`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_c_short_float_complex: Object<512> = Object::of(0x2d3);
+pub static ompi_mpi_c_short_float_complex: Object<512> = Object::of(0x2d3, -1);
 /// As `MPI_COMPLEX4`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_cxx_sfltcplex: Object<512> = Object::of(0x2d3);
+pub static ompi_mpi_cxx_sfltcplex: Object<512> = Object::of(0x2d3, -1);
 /// As `MPI_ERRORS_RETURN`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_errors_throw_exceptions: Object<1024> = Object::of(0x143);
+pub static ompi_mpi_errors_throw_exceptions: Object<1024> = Object::of(0x143, -1);
 /// No handle of the standard.
 #[unsafe(no_mangle)]
 pub static ompi_mpi_lb: Object<512> = Object::NONE;
 /// As `MPI_C_LONG_DOUBLE_COMPLEX`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_ldblcplex: Object<512> = Object::of(0x224);
+pub static ompi_mpi_ldblcplex: Object<512> = Object::of(0x224, -1);
 /// As `MPI_REAL2`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_short_float: Object<512> = Object::of(0x2ca);
+pub static ompi_mpi_short_float: Object<512> = Object::of(0x2ca, -1);
 /// No handle of the standard.
 #[unsafe(no_mangle)]
 pub static ompi_mpi_ub: Object<512> = Object::NONE;
 /// As `MPI_DATATYPE_NULL`.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_unavailable: Object<512> = Object::of(0x200);
+pub static ompi_mpi_unavailable: Object<512> = Object::of(0x200, -1);
 
 /// The objects, by the handle of the standard ABI.
 pub static ADDRESSES: Addresses = {
@@ -457,6 +457,8 @@ pub static ADDRESSES: Addresses = {
     addresses.set(0x2e2, &ompi_mpi_real16);
     addresses.set(0x2e3, &ompi_mpi_complex16);
     addresses.set(0x2eb, &ompi_mpi_complex32);
+    addresses.set(0x2d3, &ompi_mpi_c_short_float_complex);
+    addresses.set(0x2ca, &ompi_mpi_short_float);
     addresses
 };
 

@@ -203,6 +203,9 @@ static void callbacks(void) {
                         MPI_STATUS_IGNORE);
     MPI_Error_class(code, &class);
     CHECK(class == MPI_ERR_TRUNCATE);
+    for (int known = MPI_SUCCESS; known <= MPI_ERR_WIN; known++) {
+        if (MPI_Error_class(known, &class) == MPI_SUCCESS) CHECK(class == known);
+    }
     int own, length, *last, flag;
     char text[MPI_MAX_ERROR_STRING];
     MPI_Add_error_class(&own);

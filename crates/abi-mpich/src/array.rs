@@ -136,7 +136,7 @@ pub unsafe fn encode_numbers(
     code: c_int,
     array: *mut c_int,
     count: usize,
-    encode: fn(c_int) -> c_int,
+    encode: impl Fn(c_int) -> c_int,
 ) {
     if code != 0 || array.is_null() {
         return;

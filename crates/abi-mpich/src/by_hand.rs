@@ -45,6 +45,23 @@ pub unsafe extern "C" fn PMPI_Abort(comm: Word, code: c_int) -> c_int {
 }
 alias!(MPI_Abort => PMPI_Abort);
 
+/// A class is its own class, also where two of them are one in the standard ABI: then the call would answer with the other one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Error_class(code: c_int, class: *mut c_int) -> c_int {
+    // SAFETY: the address comes from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
+    unsafe {
+        let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
+            standard::function(index::MPI_ERROR_CLASS);
+        let done = call(error::decode(code), class);
+        array::encode_numbers(done, class, 1, |standard| match error::is_class(code) {
+            true => code,
+            false => error::encode(standard),
+        });
+        error::encode(done)
+    }
+}
+alias!(MPI_Error_class => PMPI_Error_class);
+
 /// The arguments after the level are for tools; the registers that may hold them are not touched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {

@@ -28,7 +28,7 @@ fn encode_failure(standard: c_int) -> c_int {
 }
 
 /// Whether the foreign ABI has a class of this number.
-fn is_class(classic: c_int) -> bool {
+pub fn is_class(classic: c_int) -> bool {
     ERRORS.iter().any(|(other, _)| *other == classic)
 }
 

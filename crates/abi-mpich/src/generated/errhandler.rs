@@ -106,19 +106,6 @@ pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut Word) -> c_int {
 alias!(MPI_Errhandler_free => PMPI_Errhandler_free);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
-    unsafe {
-        let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
-            standard::function(index::MPI_ERROR_CLASS);
-        let code = call(error::decode(errorcode), errorclass);
-        array::encode_numbers(code, errorclass, 1, error::encode);
-        error::encode(code)
-    }
-}
-alias!(MPI_Error_class => PMPI_Error_class);
-
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_string(
     errorcode: c_int,
     string: *mut c_char,

@@ -1,6 +1,7 @@
-//! Variables that Open MPI exports besides the [`objects`](super::object): what Fortran has instead of `MPI_STATUS_IGNORE`, in C; and addresses with a
-//! meaning, which are numbers.
+//! Variables that Open MPI exports besides the [`objects`](super::object): what Fortran has instead of `MPI_STATUS_IGNORE`, in C; what its library for C++
+//! asks for when it is loaded; and addresses with a meaning, which are numbers.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_int;
 
 use crate::number::{UNWEIGHTED, WEIGHTS_EMPTY};
@@ -47,3 +48,25 @@ pub static MPI_F08_STATUS_IGNORE: Constant = Constant(&raw const mpi_fortran_sta
 /// `MPI_F08_STATUSES_IGNORE`.
 #[unsafe(no_mangle)]
 pub static MPI_F08_STATUSES_IGNORE: Constant = Constant(&raw const mpi_fortran_statuses_ignore_);
+
+/// A list of Open MPI's own, which `libmpi_cxx.so.40` looks through: it has no elements.
+#[repr(C, align(8))]
+pub struct Nothing<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
+
+// SAFETY: nothing here accesses it.
+unsafe impl<const SIZE: usize> Sync for Nothing<SIZE> {}
+
+macro_rules! nothing {
+    ($($name:ident $size:literal;)*) => {$(
+        #[doc = "Of Open MPI's own; nothing is in it."]
+        #[unsafe(no_mangle)]
+        #[allow(non_upper_case_globals)]
+        pub static $name: Nothing<$size> = Nothing(UnsafeCell::new([0; $size]));
+    )*};
+}
+
+nothing! {
+    ompi_errcode_intern_lastused 8;
+    ompi_errcodes_intern 0x78;
+    ompi_registered_datareps 0x40;
+}

@@ -99,7 +99,8 @@ mod tests {
         );
         assert_eq!(size_of_val(&handles::ompi_mpi_int), 0x200);
         // A copy in the executable is the same handle.
-        let copy = handles::ompi_mpi_op_sum;
+        // SAFETY: it is an object, and consists of numbers.
+        let copy = unsafe { (&raw const handles::ompi_mpi_op_sum).read() };
         assert_eq!(Op::decode((&raw const copy).addr()), 0x21);
         // Another name, and what has no object there.
         let complex = (&raw const handles::ompi_mpi_c_complex).addr();

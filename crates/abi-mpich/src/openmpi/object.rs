@@ -1,6 +1,8 @@
 //! Objects whose addresses are predefined handles. Executables at a fixed address have copies of them, which the dynamic linker fills and
 //! makes the only ones: so they have the sizes of those of Open MPI, and this library finds them as any other does, through its relocations.
 
+use std::cell::UnsafeCell;
+
 use crate::generated::handles::ADDRESSES;
 use crate::handle::WILD;
 
@@ -9,15 +11,21 @@ const HANDLES: usize = 1 << 10;
 
 /// An object of `SIZE` bytes. Only its first two words are used: the handle of the standard ABI, and the integer of Fortran, which the binding for
 /// Fortran reads.
+///
+/// Nothing writes these two, but the memory can be written: Open MPI's library for C++ stores addresses of functions of its own further on.
 #[repr(C, align(32))]
-#[derive(Clone, Copy)]
 pub struct Object<const SIZE: usize> {
-    bytes: [u8; SIZE],
+    bytes: UnsafeCell<[u8; SIZE]>,
 }
+
+// SAFETY: its words are only read here.
+unsafe impl<const SIZE: usize> Sync for Object<SIZE> {}
 
 impl<const SIZE: usize> Object<SIZE> {
     /// An object that is no handle of the standard ABI.
-    pub const NONE: Self = Self::of(WILD, -1);
+    pub const fn none() -> Self {
+        Self::of(WILD, -1)
+    }
 
     /// The object of a handle of the standard ABI, with the integer of Fortran.
     pub const fn of(standard: usize, fortran: i64) -> Self {
@@ -28,7 +36,9 @@ impl<const SIZE: usize> Object<SIZE> {
             bytes[place] = words[place / 8][place % 8];
             place += 1;
         }
-        Self { bytes }
+        Self {
+            bytes: UnsafeCell::new(bytes),
+        }
     }
 }
 

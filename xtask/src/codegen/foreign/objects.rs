@@ -84,7 +84,7 @@ impl Objects {
             let (title, value) = match &extension.stands_for {
                 None => (
                     "No handle of the standard.".to_owned(),
-                    "Object::NONE".to_owned(),
+                    "Object::none()".to_owned(),
                 ),
                 Some(name) => {
                     let handle = handle(tables, name)?;

@@ -320,10 +320,10 @@ pub static ompi_mpi_complex16: Object<512> = Object::of(0x2e3, 20);
 pub static ompi_mpi_complex32: Object<512> = Object::of(0x2eb, 21);
 /// No handle of the standard.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_2cplex: Object<512> = Object::NONE;
+pub static ompi_mpi_2cplex: Object<512> = Object::none();
 /// No handle of the standard.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_2dblcplex: Object<512> = Object::NONE;
+pub static ompi_mpi_2dblcplex: Object<512> = Object::none();
 /// As `MPI_C_FLOAT_COMPLEX`.
 #[unsafe(no_mangle)]
 pub static ompi_mpi_c_complex: Object<512> = Object::of(0x212, -1);
@@ -338,7 +338,7 @@ pub static ompi_mpi_cxx_sfltcplex: Object<512> = Object::of(0x2d3, -1);
 pub static ompi_mpi_errors_throw_exceptions: Object<1024> = Object::of(0x143, -1);
 /// No handle of the standard.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_lb: Object<512> = Object::NONE;
+pub static ompi_mpi_lb: Object<512> = Object::none();
 /// As `MPI_C_LONG_DOUBLE_COMPLEX`.
 #[unsafe(no_mangle)]
 pub static ompi_mpi_ldblcplex: Object<512> = Object::of(0x224, -1);
@@ -347,7 +347,7 @@ pub static ompi_mpi_ldblcplex: Object<512> = Object::of(0x224, -1);
 pub static ompi_mpi_short_float: Object<512> = Object::of(0x2ca, -1);
 /// No handle of the standard.
 #[unsafe(no_mangle)]
-pub static ompi_mpi_ub: Object<512> = Object::NONE;
+pub static ompi_mpi_ub: Object<512> = Object::none();
 /// As `MPI_DATATYPE_NULL`.
 #[unsafe(no_mangle)]
 pub static ompi_mpi_unavailable: Object<512> = Object::of(0x200, -1);

@@ -124,6 +124,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let folder = root.join("tests/mpi4py");
     let mut lists = Lists::read(&folder, &installation.suite, &root.join("docs/coverage.md"))?;
+    let library = arguments.abi.library();
+    lists
+        .excluded
+        .retain(|entry| entry.library.is_none() || entry.library.as_deref() == library);
     if arguments.everything {
         lists = lists.everything(&installation.suite)?;
     }

@@ -92,18 +92,15 @@ pub fn foreign_library_of(process: u32) -> Option<(PathBuf, &'static str)> {
     in_maps(&std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?)
 }
 
-/// … in a list of what a process has mapped. Ours of the same name is no foreign one.
+/// … in a list of what a process has mapped. Ours of the same name is no foreign one: beside it there is the library that it loads, which a
+/// process has mapped a little later.
 fn in_maps(maps: &str) -> Option<(PathBuf, &'static str)> {
-    let files = || {
-        let lines = maps.lines();
-        lines.filter_map(|line| Some(Path::new(&line[line.find('/')?..])))
-    };
-    let is_ours = |path: &Path| files().any(|other| other == path.with_file_name(OURS));
-    files().find_map(|path| {
+    maps.lines().find_map(|line| {
+        let path = Path::new(&line[line.find('/')?..]);
         let name = path.file_name()?.to_str()?;
         let mut known = FOREIGN.iter().filter(|(_, whose)| *whose == OPEN_MPI);
         let (_, whose) = known.find(|(library, _)| name.starts_with(library))?;
-        (!is_ours(path)).then(|| (path.to_owned(), *whose))
+        (!path.with_file_name(OURS).exists()).then(|| (path.to_owned(), *whose))
     })
 }
 
@@ -282,9 +279,11 @@ mod tests {
         let file = Path::new("/opt/open mpi/lib/libmpi.so.40.40.11");
         assert_eq!((found.0.as_path(), found.1), (file, OPEN_MPI));
         assert_eq!(in_maps("7f00-7f01 rw-p 00000000 00:00 0 [heap]"), None);
-        let ours = "7f01-7f02 r-xp 00000000 08:01 2    /opt/weft/lib/libmpi.so.40\n\
-                    7f03-7f04 r-xp 00000000 08:01 3    /opt/weft/lib/libmpi_abi.so.1\n";
-        assert_eq!(in_maps(ours), None);
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(OURS), "").expect("a file");
+        let library = folder.path().join("libmpi.so.40");
+        let ours = format!("7f01-7f02 r-xp 00000000 08:01 2    {}\n", library.display());
+        assert_eq!(in_maps(&ours), None);
         let both = in_maps(&format!("{ours}{maps}")).expect("one is not ours");
         assert_eq!(both.0.as_path(), file);
     }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use crate::handle::{Handle, WILD};
+use crate::handle::Handle;
 
 /// Arrays up to this length need no allocation.
 const SHORT: usize = 16;
@@ -117,9 +117,9 @@ pub unsafe fn handles<H: Handle>(array: *const H::Classic, count: usize) -> Tran
     unsafe { Translated::new(array, count, H::decode) }
 }
 
-/// Room for handles that a call writes.
+/// Room for handles that a call writes; one that it does not write is 0, which is no handle.
 pub fn handles_to_come<H: Handle>(array: *const H::Classic, count: usize) -> Translated<usize> {
-    Translated::room(array, count, WILD)
+    Translated::room(array, count, 0)
 }
 
 /// A length as C passes it, 0 for a negative one: the call itself reports that, and reads no element.

@@ -45,6 +45,20 @@ pub fn number(handle: usize) -> c_int {
     unsafe { std::ptr::with_exposed_provenance::<c_int>(handle + 8).read() }
 }
 
+/// The integer that names the handle in an element of an array of C.
+#[cfg(not(feature = "mpich"))]
+#[inline(always)]
+pub fn number_of_element(element: Element) -> c_int {
+    number(element)
+}
+
+/// The integer that names the handle in an element of an array of C.
+#[cfg(feature = "mpich")]
+#[inline(always)]
+pub const fn number_of_element(element: Element) -> c_int {
+    element
+}
+
 /// The key in C for a key of Fortran.
 #[cfg(not(feature = "mpich"))]
 pub const fn keyval(of_fortran: c_int) -> c_int {

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use crate::abi::{Element, number, word};
+use crate::abi::{Element, number_of_element, word};
 use crate::generated::constants::MPI_ERR_IN_STATUS;
 
 /// Arrays up to this length need no allocation.
@@ -77,7 +77,7 @@ impl Handles {
             // thread may be reading it.
             unsafe {
                 let at = array.add(place);
-                let new = number(new as usize);
+                let new = number_of_element(new);
                 if at.read_unaligned() != new {
                     at.write_unaligned(new);
                 }

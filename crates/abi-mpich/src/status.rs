@@ -93,7 +93,7 @@ impl Standard {
 /// Whether the program wants no status: `MPI_STATUS_IGNORE`, `MPI_STATUSES_IGNORE`, or nothing at all.
 #[inline(always)]
 pub fn is_none(at: *const Classic) -> bool {
-    at.addr() <= number::STATUS_IGNORE
+    at.is_null() || at.addr() == number::STATUS_IGNORE
 }
 
 /// Statuses of a call that completes several requests.

@@ -1,14 +1,17 @@
 //! How `libmpi_fortran.so.1` is linked: it needs `libmpi_abi.so.1`, which cargo builds on its own. An empty library of that name
-//! is linked in its place. The same holds for `libmpifort.so.12`, which needs `libmpi.so.12`.
+//! is linked in its place. The same holds for `libmpifort.so.12`, which needs `libmpi.so.12`,
+//! and for `libmpi_mpifh.so.40`, which needs `libmpi.so.40`.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=../abi-fortran/build.rs");
-    let (name, needed) = match std::env::var_os("CARGO_FEATURE_MPICH") {
-        None => ("libmpi_fortran.so.1", "libmpi_abi.so.1"),
-        Some(_) => ("libmpifort.so.12", "libmpi.so.12"),
+    let has = |feature: &str| std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    let (name, needed) = match (has("MPICH"), has("OPENMPI")) {
+        (false, false) => ("libmpi_fortran.so.1", "libmpi_abi.so.1"),
+        (true, _) => ("libmpifort.so.12", "libmpi.so.12"),
+        (false, true) => ("libmpi_mpifh.so.40", "libmpi.so.40"),
     };
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo says where"));
     let source = folder.join("empty.c");

@@ -1,5 +1,5 @@
-//! Programs that were built elsewhere, with the compiler wrappers and headers of MPICH, for the standard ABI and for MPICH's own:
-//! they run on Weft unchanged.
+//! Programs that were built elsewhere, with the compiler wrappers and headers of MPICH, for the standard ABI and for MPICH's own, and with
+//! those of Open MPI: they run on Weft unchanged.
 #![allow(missing_docs)]
 
 use std::os::unix::fs::PermissionsExt;
@@ -38,16 +38,23 @@ fn build(name: &str) -> PathBuf {
 /// Builds a program with a wrapper of MPICH.
 fn build_with(wrapper: &str, name: &str) -> PathBuf {
     let program = scratch(&format!("foreign-{wrapper}")).join(name);
-    let output = Command::new(mpich().join("bin").join(wrapper))
-        .args(["-std=gnu11", "-g", "-O1", "-pthread"])
+    build_by(&mpich().join("bin").join(wrapper), name, &[], &program);
+    program
+}
+
+/// Builds a program with a wrapper, and with further arguments of the compiler.
+fn build_by(wrapper: &Path, name: &str, more: &[&str], program: &Path) {
+    let output = Command::new(wrapper)
+        .args(["-std=gnu11", "-g", "-O1", "-pthread", "-w"])
+        .args(more)
         .arg(root().join(format!("tests/programs/{name}.c")))
         .arg("-o")
-        .arg(&program)
+        .arg(program)
         .output()
         .expect("the wrapper can be started");
     let said = String::from_utf8_lossy(&output.stderr);
+    let wrapper = wrapper.display();
     assert!(output.status.success(), "{wrapper} {name}.c:\n{said}");
-    program
 }
 
 /// Runs it under Weft's launcher, with Weft's library instead of the one with which it was built.
@@ -128,6 +135,11 @@ fn a_program_of_mpichs_own_abi_runs_on_either() {
 
 #[test]
 fn all_that_a_program_of_mpichs_own_abi_may_call() {
+    expect_all_calls("foreign-files", |name| build_with("mpicc", name));
+}
+
+/// Programs that call most of MPI, built as `build` does; a folder for their files.
+fn expect_all_calls(folder: &str, build: impl Fn(&str) -> PathBuf) {
     for (name, ranks) in [
         ("point_to_point", 2),
         ("communicators", 4),
@@ -139,9 +151,9 @@ fn all_that_a_program_of_mpichs_own_abi_may_call() {
         ("files", 3),
         ("threads", 2),
     ] {
-        let folder = scratch("foreign-files");
+        let folder = scratch(folder);
         let arguments: &[&Path] = if name == "files" { &[&folder] } else { &[] };
-        let ended = on_weft_with(ranks, &build_with("mpicc", name), arguments);
+        let ended = on_weft_with(ranks, &build(name), arguments);
         ended.expect_success();
         let end = format!(": ok with {ranks} ranks");
         assert!(ended.out.contains(&end), "{name}: {ended:?}");
@@ -152,9 +164,9 @@ fn all_that_a_program_of_mpichs_own_abi_may_call() {
 #[test]
 fn what_differs_between_the_abis() {
     for ranks in [1, 3] {
-        let ended = on_weft_as_it_is(ranks, &build_with("mpicc", "mpich_abi"));
+        let ended = on_weft_as_it_is(ranks, &build_with("mpicc", "foreign_abi"));
         ended.expect_success();
-        let end = format!("mpich_abi: ok with {ranks} ranks");
+        let end = format!("foreign_abi: ok with {ranks} ranks");
         assert!(ended.out.contains(&end), "{ended:?}");
     }
 }
@@ -165,7 +177,7 @@ fn a_mistake_is_told_with_its_place() {
     let mut command = tool("mpiexec");
     command
         .args(["-n", "1"])
-        .arg(build_with("mpicc", "mpich_abi"))
+        .arg(build_with("mpicc", "foreign_abi"))
         .arg("mistake")
         .env_remove("LD_LIBRARY_PATH");
     let ended = run(&mut command, Duration::from_secs(60));
@@ -175,7 +187,7 @@ fn a_mistake_is_told_with_its_place() {
         .lines()
         .find(|line| line.trim_start().starts_with("place"));
     let place = place.unwrap_or_default();
-    assert!(place.contains("mpich_abi"), "{ended:?}");
+    assert!(place.contains("foreign_abi"), "{ended:?}");
     assert!(
         ended.err.contains("MPI_ERR_RANK") && ended.err.contains("4711"),
         "{ended:?}"
@@ -198,11 +210,17 @@ fn a_profile_counts_the_calls_of_the_program() {
 /// Builds a program that runs with MPICH's own library, wherever the dynamic linker would look for it
 /// otherwise.
 fn build_for_its_own(name: &str) -> PathBuf {
-    let library = mpich().join("lib");
-    let program = scratch("foreign-first").join(name);
+    build_for_library_of(mpich(), name)
+}
+
+/// Builds a program that runs with the library of an installation, wherever the dynamic linker would look for it otherwise.
+fn build_for_library_of(prefix: &Path, name: &str) -> PathBuf {
+    let library = prefix.join("lib");
+    let folder = prefix.file_name().expect("it has a name").display();
+    let program = scratch(&format!("foreign-first-{folder}")).join(name);
     let output = Command::new("cc")
         .args(["-std=gnu11", "-pthread", "-I"])
-        .arg(mpich().join("include"))
+        .arg(prefix.join("include"))
         .arg(root().join(format!("tests/programs/{name}.c")))
         .arg("-o")
         .arg(&program)
@@ -265,6 +283,109 @@ fn library_of_open_mpi() -> Option<PathBuf> {
     }
     // As the kernel shows it.
     Some(library.canonicalize().expect("it is there"))
+}
+
+/// Where it is installed.
+fn open_mpi() -> Option<PathBuf> {
+    let library = library_of_open_mpi()?;
+    Some(library.parent()?.parent()?.to_owned())
+}
+
+/// Builds a program with Open MPI's wrapper: `kind` says where the compiler lets the program be.
+fn build_of_open_mpi(prefix: &Path, kind: &[&str], name: &str) -> PathBuf {
+    let program = scratch(&format!("foreign-open-mpi{}", kind.concat())).join(name);
+    build_by(&prefix.join("bin/mpicc"), name, kind, &program);
+    program
+}
+
+/// At a fixed address: the program has copies of the objects of the library whose addresses are the handles.
+const FIXED: &[&str] = &["-no-pie", "-fno-pic"];
+const ANYWHERE: &[&str] = &["-pie", "-fPIE"];
+
+/// The wrapper writes the folder of Open MPI's library into the program; ours has precedence.
+#[test]
+fn a_program_of_open_mpi_runs_on_either() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    for kind in [FIXED, ANYWHERE] {
+        let program = build_of_open_mpi(&prefix, kind, "identity");
+        let mut command = Command::new(prefix.join("bin/mpiexec"));
+        command
+            .args(["--allow-run-as-root", "--oversubscribe", "-n", "2"])
+            .arg(&program);
+        let there = run(&mut command, Duration::from_secs(60));
+        there.expect_success();
+        assert!(there.out.contains("on: Open MPI"), "{there:?}");
+        let here = on_weft_as_it_is(3, &program);
+        here.expect_success();
+        assert!(here.out.contains("on: Weft"), "{here:?}");
+        assert!(here.out.contains("identity: ok with 3 ranks"), "{here:?}");
+        assert_eq!(here.err, "");
+    }
+}
+
+#[test]
+fn all_that_a_program_of_open_mpi_may_call() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    expect_all_calls("foreign-files-open-mpi", |name| {
+        build_of_open_mpi(&prefix, ANYWHERE, name)
+    });
+}
+
+/// Handles, callbacks and numbers that differ between the two ABIs, and all constants of Open MPI's header.
+#[test]
+fn what_differs_in_the_abi_of_open_mpi() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    for kind in [FIXED, ANYWHERE] {
+        for ranks in [1, 3] {
+            let ended = on_weft_as_it_is(ranks, &build_of_open_mpi(&prefix, kind, "foreign_abi"));
+            ended.expect_success();
+            let end = format!("foreign_abi: ok with {ranks} ranks");
+            assert!(ended.out.contains(&end), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_of_open_mpi_is_told_its_places() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let program = build_of_open_mpi(&prefix, ANYWHERE, "foreign_abi");
+    let ended = on_weft_with(1, &program, &[Path::new("mistake")]);
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    let mut lines = ended.err.lines();
+    let place = lines.find(|line| line.trim_start().starts_with("place"));
+    assert!(
+        place.is_some_and(|line| line.contains("foreign_abi")),
+        "{ended:?}"
+    );
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", "2", "--profile"])
+        .arg(build_of_open_mpi(&prefix, ANYWHERE, "counted"))
+        .env_remove("LD_LIBRARY_PATH");
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+    weft_tests::expect_counted(&ended, "counted.c", [("MPI_Send", 10), ("MPI_Recv", 12)]);
+}
+
+/// One that insists on Open MPI's own library is not alone in silence: it does not start.
+#[test]
+fn a_program_over_the_library_of_open_mpi_is_refused() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let ended = on_weft_as_it_is(2, &build_for_library_of(&prefix, "identity"));
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    for said in ["libmpi.so.40", "DT_RPATH", "the mpiexec of Open MPI"] {
+        assert!(ended.err.contains(said), "{ended:?}");
+    }
 }
 
 /// A script that loads Open MPI's library itself: no launcher can make its ranks one job, so there must be a

@@ -148,10 +148,10 @@ fn old_programs_find_what_was_removed() {
     assert!(ended.out.contains("removed ok"), "{}", ended.out);
 }
 
-/// Compiles a program like the wrappers of MPICH or Intel MPI: with an `mpif.h` of their ABI, and linked with libraries of their names. Module `mpi`
-/// consists of that file.
-fn build_for_mpich(source: &str, libraries: &[&str]) -> PathBuf {
-    let folder = scratch(&format!("fortran-mpich-{source}"));
+/// Compiles a program like the wrappers of an implementation (`mpich`, which Intel MPI is like; `openmpi`): with an `mpif.h` of its ABI, and linked with
+/// libraries of its names. Module `mpi` consists of that file.
+fn build_for(implementation: &str, source: &str, libraries: &[&str]) -> PathBuf {
+    let folder = scratch(&format!("fortran-{implementation}-{source}"));
     let sources = root().join("tests/programs/fortran");
     let module = folder.join("mpi.f");
     let text = "      module mpi\n      include 'mpif.h'\n      end module\n";
@@ -162,7 +162,7 @@ fn build_for_mpich(source: &str, libraries: &[&str]) -> PathBuf {
         .args(["-g", "-O1", "-w", "-fallow-argument-mismatch", "-o"])
         .arg(&program)
         .arg("-I")
-        .arg(sources.join("mpich"))
+        .arg(sources.join(implementation))
         .arg(&module)
         .arg(sources.join(source))
         .arg("-L")
@@ -210,13 +210,7 @@ fn programs_of_mpich_run_as_they_are() {
         ("addresses.f90", "addresses ok", &names[..]),
         ("removed.f", "removed ok", &names[..]),
     ] {
-        let file = scratch(&format!("fortran-mpich-file-{source}")).join("file");
-        let mut command = tool("mpiexec");
-        command.args(["-n", "3"]);
-        command.arg(build_for_mpich(source, libraries)).arg(&file);
-        let ended = run(&mut command, Duration::from_secs(60));
-        ended.expect_success();
-        assert!(ended.out.contains(said), "{source}: {}", ended.out);
+        expect_runs("mpich", source, said, libraries);
     }
 }
 
@@ -395,6 +389,38 @@ fn all_names_of_mpichs_mpi_f08_are_there() {
         .filter(|(name, size)| ours.get(*name) != Some(*size))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn programs_of_open_mpi_run_as_they_are() {
+    if !is_there() {
+        return;
+    }
+    for (source, said) in [
+        ("ring_mpif.f", "mpif.h ok"),
+        ("ring_mpi.f90", "mpi ok"),
+        ("sentinels.f90", "sentinels ok"),
+        ("breadth.f90", "breadth ok"),
+        ("attributes_old.f90", "old ok"),
+        ("addresses.f90", "addresses ok"),
+        ("removed.f", "removed ok"),
+    ] {
+        let libraries = ["libmpi_mpifh.so.40", "libmpi.so.40"];
+        expect_runs("openmpi", source, said, &libraries);
+    }
+}
+
+/// Three ranks of a program that was built for another implementation.
+fn expect_runs(implementation: &str, source: &str, said: &str, libraries: &[&str]) {
+    let file = scratch(&format!("fortran-{implementation}-file-{source}")).join("file");
+    let mut command = tool("mpiexec");
+    command.args(["-n", "3"]);
+    command
+        .arg(build_for(implementation, source, libraries))
+        .arg(&file);
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+    assert!(ended.out.contains(said), "{source}: {}", ended.out);
 }
 
 #[test]

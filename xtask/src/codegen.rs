@@ -8,7 +8,7 @@
 //!                              ├─profiled────► crates/abi/src/generated/profiled.rs
 //!                              ├─coverage────► docs/coverage.md
 //!                              ├─extremes────► tests/programs/extremes_calls.h
-//!                              ├─mpich───────► crates/abi-mpich/src/generated/
+//!                              ├─foreign─────► crates/abi-mpich/src/generated/
 //!                              └─fortran─────► crates/abi-fortran/src/generated/, crates/abi-fortran/modules/
 //! ```
 //!
@@ -22,10 +22,10 @@ mod coverage;
 mod declaration;
 mod entries;
 mod extremes;
+mod foreign;
 mod forms;
 mod fortran;
 mod header;
-mod mpich;
 mod profiled;
 mod table;
 mod watch;
@@ -81,16 +81,32 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let path = root.join("crates/abi/src").join(name);
         files.push((path, formatted(&text)?));
     }
-    let mpich = mpich::Mpich::load(&root.join("tables/mpich.toml"), &tables)?;
-    for (name, text) in mpich::files(&mpich, &tables)? {
+    let foreign = foreign::Foreign::load(&root.join("tables"), &tables)?;
+    for (name, text) in foreign::files(&foreign, &tables)? {
         let path = root.join("crates/abi-mpich/src").join(name);
         files.push((path, formatted(&text)?));
     }
+    for (abi, name) in [(&foreign.mpich, "mpich"), (&foreign.openmpi, "openmpi")] {
+        let path = root.join(format!("tests/programs/{name}_constants.h"));
+        files.push((path, foreign::checks(abi)));
+    }
     files.push((
         root.join("tests/programs/fortran/mpich/mpif.h"),
-        fortran::include_file_of_mpich(&tables, mpich.values()),
+        fortran::include_file_of_mpich(&tables, foreign.mpich.values()),
     ));
-    for (name, text) in fortran::files(&fortran, &tables, mpich.values())? {
+    let openmpi = &foreign.openmpi;
+    files.push((
+        root.join("tests/programs/fortran/openmpi/mpif.h"),
+        fortran::include_file_of_openmpi(&tables, openmpi.values(), &openmpi.fortran()),
+    ));
+    let of_fortran = fortran::files(
+        &fortran,
+        &tables,
+        foreign.mpich.values(),
+        &openmpi.all_values(),
+        &openmpi.fortran(),
+    )?;
+    for (name, text) in of_fortran {
         let text = match name.ends_with(".rs") {
             true => formatted(&text)?,
             false => text,

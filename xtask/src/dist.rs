@@ -3,7 +3,8 @@
 //! ```text
 //! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx, mpic++, mpiCC, mpifort, mpif90, mpif77 are links to it
 //! PREFIX/lib/      libmpi_abi.so.1, libmpi_fortran.so.1, and the same without a number as links to them; libmpi.so.12 and
-//!                  libmpifort.so.12 for programs of MPICH, and the names that Debian has for these
+//!                  libmpifort.so.12 for programs of MPICH, and the names that Debian has for these; libmpi.so.40 and
+//!                  libmpi_mpifh.so.40 for programs of Open MPI
 //! PREFIX/include/  mpi.h and what else C programs include; mpif.h, and the sources of the modules for Fortran
 //! PREFIX/share/    the examples; what other tools look for there and in lib/: see `packages`
 //! ```
@@ -64,9 +65,13 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
             "--package",
             "weft-abi-mpich",
             "--package",
+            "weft-abi-openmpi",
+            "--package",
             "weft-abi-fortran",
             "--package",
             "weft-abi-mpich-fortran",
+            "--package",
+            "weft-abi-openmpi-fortran",
         ])
         .status()
         .context("cannot start cargo")?;
@@ -92,11 +97,13 @@ fn profile() -> String {
 
 /// Libraries: as cargo names them, and as programs ask for them. `libmpi.so` for linkers is not among them: whoever builds a
 /// program with Weft builds it for the standard ABI.
-pub const LIBRARIES: [(&str, &str); 4] = [
+pub const LIBRARIES: [(&str, &str); 6] = [
     ("libmpi_abi.so", "libmpi_abi.so.1"),
     ("libmpi.so", "libmpi.so.12"),
     ("libmpi_fortran.so", "libmpi_fortran.so.1"),
     ("libmpifort.so", "libmpifort.so.12"),
+    ("libmpi_openmpi.so", "libmpi.so.40"),
+    ("libmpi_mpifh.so", "libmpi_mpifh.so.40"),
 ];
 
 /// Other names of libraries, which programs of Debian and Ubuntu ask for: libraries with nothing in them, which need the one that is
@@ -110,7 +117,7 @@ pub const OTHER_NAMES: [(&str, &str); 2] = [
 pub const LINKED: [(&str, &str); 2] = [LIBRARIES[0], LIBRARIES[2]];
 
 /// Lays out an installation of this command and of these [`LIBRARIES`], and of what is in the tree.
-pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 4]) -> Result<()> {
+pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; LIBRARIES.len()]) -> Result<()> {
     let root = root()?;
     for folder in ["bin", "lib", "include", "share/weft/examples"] {
         fs::create_dir_all(prefix.join(folder))

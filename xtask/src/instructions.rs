@@ -50,6 +50,8 @@ struct Budget {
     most: f64,
     /// … of a program that was built with MPICH, which calls through libmpi.so.12.
     mpich: Option<f64>,
+    /// … of a program that was built with Open MPI, which calls through libmpi.so.40.
+    openmpi: Option<f64>,
     /// … under `mpiexec --profile` and `--timeline`.
     recorded: Option<Recorded>,
 }
@@ -151,7 +153,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .map(|(level, _)| least(&prefix, &program, (level, &[]), &rows))
         .collect::<Result<_>>()?;
     let mut wrong = Vec::new();
-    wrong.extend(of_mpich(&root, &prefix, folder.path(), &budget)?);
+    for translation in &TRANSLATIONS {
+        let found = of_translation(translation, &root, &prefix, folder.path(), &budget)?;
+        wrong.extend(found);
+    }
     if arguments.recorded {
         wrong.extend(of_recordings(&prefix, &program, &budget)?);
     }
@@ -175,21 +180,54 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Counts the calls of a program that was built with MPICH's own wrapper, where that is installed (`cargo xtask peers`); returns
+/// A library that translates calls of programs that were built with another implementation.
+struct Translation {
+    /// The package of the implementation, by whose wrapper the program is built.
+    package: &'static str,
+    library: &'static str,
+    most: fn(&Budget) -> Option<f64>,
+}
+
+const TRANSLATIONS: [Translation; 2] = [
+    Translation {
+        package: "mpich",
+        library: "libmpi.so.12",
+        most: |budget| budget.mpich,
+    },
+    Translation {
+        package: "openmpi",
+        library: "libmpi.so.40",
+        most: |budget| budget.openmpi,
+    },
+];
+
+/// Counts the calls of a program that was built with the wrapper of another implementation, where that is installed (`cargo xtask peers`); returns
 /// the problems with the counts.
-fn of_mpich(root: &Path, prefix: &Path, folder: &Path, budget: &[Budget]) -> Result<Vec<String>> {
-    let wrapper = dist::target(root).join("peers/mpich/bin/mpicc");
+fn of_translation(
+    translation: &Translation,
+    root: &Path,
+    prefix: &Path,
+    folder: &Path,
+    budget: &[Budget],
+) -> Result<Vec<String>> {
+    let Translation {
+        package,
+        library,
+        most,
+    } = translation;
+    let wrapper = dist::target(root).join(format!("peers/{package}/bin/mpicc"));
     if !wrapper.exists() {
         println!(
-            "MPICH is not there: calls by libmpi.so.12 are not counted; cargo xtask peers --only mpich installs it"
+            "{} is not there: calls by {library} are not counted; cargo xtask peers --only {package} installs it",
+            wrapper.display()
         );
         return Ok(Vec::new());
     }
-    let program = build(root, &wrapper, &folder.join("measure-mpich"))?;
+    let program = build(root, &wrapper, &folder.join(format!("measure-{package}")))?;
     let mut wrong = Vec::new();
     let rows: Vec<(&Budget, f64)> = budget
         .iter()
-        .filter_map(|one| Some((one, one.mpich?)))
+        .filter_map(|one| Some((one, most(one)?)))
         .collect();
     let requests: Vec<(String, f64)> = rows
         .iter()
@@ -203,12 +241,12 @@ fn of_mpich(root: &Path, prefix: &Path, folder: &Path, budget: &[Budget]) -> Res
                 .with_context(|| format!("no count of {}", one.request()))?;
             println!(
                 "{:<58} {:>6} {most:>7} {counted:>8} at {name}",
-                format!("{}, by libmpi.so.12", one.name),
+                format!("{}, by {library}", one.name),
                 one.size
             );
             if counted > *most {
                 wrong.push(format!(
-                    "{} of {} bytes takes {counted} instructions at {name} by libmpi.so.12, and its budget is {most}",
+                    "{} of {} bytes takes {counted} instructions at {name} by {library}, and its budget is {most}",
                     one.name, one.size
                 ));
             }
@@ -405,6 +443,7 @@ mod tests {
             size: 8,
             most: 100.0,
             mpich: None,
+            openmpi: None,
             recorded: None,
         };
         assert_eq!(budget.request(), "instructions call=send size=8");

@@ -1,5 +1,5 @@
 //! `cargo xtask mpi4py`: builds mpi4py from source with Weft's `mpicc` and runs its own tests under
-//! Weft's `mpiexec`; or, with `--abi mpich`, takes the wheel of the registry as it is.
+//! Weft's `mpiexec`; or, with `--abi mpich` or `--abi openmpi`, takes the wheel of the registry as it is.
 //!
 //! All test files of one number of ranks run in one job. A job is ended after a file with failures,
 //! when no rank goes on, and when a rank dies; what is left then runs in a new job, because a failed
@@ -48,7 +48,8 @@ pub struct Arguments {
     /// The MPI under test is the wheel of this tree, installed by pip.
     #[arg(long, conflicts_with = "prefix")]
     wheel: bool,
-    /// For which ABI mpi4py is built: `mpich` is the wheel of the registry, which loads libmpi.so.12.
+    /// For which ABI mpi4py is built: `mpich` is the wheel of the registry, which loads libmpi.so.12; `openmpi` the same wheel,
+    /// with libmpi.so.40.
     #[arg(long, value_enum, default_value = "standard")]
     abi: Abi,
     /// Its compiler wrapper, if it is not in the prefix's bin.
@@ -79,6 +80,19 @@ enum Abi {
     Standard,
     /// Built by others with MPICH.
     Mpich,
+    /// Built by others with Open MPI.
+    Openmpi,
+}
+
+impl Abi {
+    /// The library that a wheel is to load; none where mpi4py is built from source.
+    fn library(self) -> Option<&'static str> {
+        match self {
+            Self::Standard => None,
+            Self::Mpich => Some("libmpi.so.12"),
+            Self::Openmpi => Some("libmpi.so.40"),
+        }
+    }
 }
 
 /// Builds, runs, and sums up.
@@ -95,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.mpiexec.as_deref(),
     )?;
     let home = target(&root).join("mpi4py");
-    let mut installation = Installation::prepare(&home, mpi, arguments.abi == Abi::Mpich)?;
+    let mut installation = Installation::prepare(&home, mpi, arguments.abi.library())?;
     if let Some(fabric) = &arguments.fabric {
         installation.place.options = vec!["--fabric".into(), fabric.clone()];
     }
@@ -110,6 +124,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let folder = root.join("tests/mpi4py");
     let mut lists = Lists::read(&folder, &installation.suite, &root.join("docs/coverage.md"))?;
+    let library = arguments.abi.library();
+    lists
+        .excluded
+        .retain(|entry| entry.library.is_none() || entry.library.as_deref() == library);
     if arguments.everything {
         lists = lists.everything(&installation.suite)?;
     }

@@ -318,6 +318,8 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
         ("lib", "libmpi_fortran.so.1"),
         ("lib", "libmpi.so.12"),
         ("lib", "libmpifort.so.12"),
+        ("lib", "libmpi.so.40"),
+        ("lib", "libmpi_mpifh.so.40"),
     ] {
         for entry in fs::read_dir(built.join(folder))? {
             let entry = entry?;

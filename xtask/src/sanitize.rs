@@ -125,13 +125,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let plain = dist::lay_out(None)?;
     let prefix = folder.join("dist");
-    let mpich = plain.join("lib/libmpi.so.12");
-    let fortran = plain.join("lib/libmpi_fortran.so.1");
-    let of_mpich = plain.join("lib/libmpifort.so.12");
+    let mut libraries = dist::LIBRARIES.map(|(_, name)| plain.join("lib").join(name));
+    // The first is that which all others call.
+    libraries[0] = library;
     dist::arrange(
         &prefix,
         &plain.join("bin/weft"),
-        [&library, &mpich, &fortran, &of_mpich],
+        libraries.each_ref().map(PathBuf::as_path),
     )?;
     let mut tests = dist::cargo();
     // Of the whole workspace, though they are those of one package: by itself it asks for other features of what all are built

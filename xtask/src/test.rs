@@ -264,6 +264,13 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
+        long: Long::Only,
+        ..Step::new(
+            "mpi4py-openmpi",
+            "cargo xtask mpi4py --wheel --abi openmpi --ranks 1,3",
+        )
+    },
+    Step {
         possible: nightly::installed,
         long: Long::Only,
         ..Step::new("fuzz", "cargo xtask fuzz 300")

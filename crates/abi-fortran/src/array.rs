@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use crate::abi::Element;
+use crate::abi::{Element, number_of_element, word};
 use crate::generated::constants::MPI_ERR_IN_STATUS;
 
 /// Arrays up to this length need no allocation.
@@ -30,7 +30,7 @@ pub unsafe fn handles(array: *const c_int, count: usize) -> Handles {
         count,
     };
     // SAFETY: as this function demands.
-    let element = |place| unsafe { array.add(place).read_unaligned() }.cast_unsigned() as Element;
+    let element = |place| word(unsafe { array.add(place).read_unaligned() }) as Element;
     if count <= SHORT {
         for (place, handle) in made.short[..count].iter_mut().enumerate() {
             handle.write(element(place));
@@ -77,7 +77,7 @@ impl Handles {
             // thread may be reading it.
             unsafe {
                 let at = array.add(place);
-                let new = new as c_int;
+                let new = number_of_element(new);
                 if at.read_unaligned() != new {
                     at.write_unaligned(new);
                 }

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+pub use crate::abi::{number, word};
+
 /// An integer.
 ///
 /// # Safety
@@ -40,18 +42,6 @@ pub unsafe fn aint(at: *const isize) -> isize {
 pub unsafe fn handle(at: *const c_int) -> usize {
     // SAFETY: as this function demands.
     word(unsafe { at.read_unaligned() })
-}
-
-/// The handle that an integer names.
-#[inline(always)]
-pub const fn word(number: c_int) -> usize {
-    number.cast_unsigned() as usize
-}
-
-/// The integer that names a handle.
-#[inline(always)]
-pub const fn number(handle: usize) -> c_int {
-    handle as c_int
 }
 
 /// Stores a handle for the program.

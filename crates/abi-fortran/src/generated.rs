@@ -10,12 +10,16 @@
 )]
 
 pub mod c;
-#[cfg(not(feature = "mpich"))]
+#[cfg(not(any(feature = "mpich", feature = "openmpi")))]
 pub mod constants;
 #[cfg(feature = "mpich")]
 #[path = "generated/constants_of_mpich.rs"]
 pub mod constants;
-
+#[cfg(feature = "openmpi")]
+#[path = "generated/constants_of_openmpi.rs"]
+pub mod constants;
+#[cfg(feature = "openmpi")]
+mod names_of_openmpi;
 #[cfg(feature = "mpich")]
 mod of_mpich;
 

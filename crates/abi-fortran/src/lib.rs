@@ -14,8 +14,9 @@
 //! ```
 //!
 //! The same code over the ABI of MPICH is `libmpifort.so.12` (package `weft-abi-mpich-fortran`, feature `mpich`), which calls `MPI_Send` of
-//! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. The differences are in [`abi`], [`sentinel`] and the constants; `of_mpich`
-//! and `section` are what programs with MPICH's modules of `mpi_f08` ask for besides.
+//! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. And over that of Open MPI `libmpi_mpifh.so.40` (package
+//! `weft-abi-openmpi-fortran`, feature `openmpi`). The differences are in [`abi`], [`sentinel`] and the constants; `of_mpich` and `section` are what
+//! programs with MPICH's modules of `mpi_f08` ask for besides.
 //!
 //! This library only translates; it implements nothing of MPI. The generated procedures follow from `tables/functions`; those
 //! that `tables/fortran.toml` lists as written by hand are in [`by_hand`]. The integer of Fortran that names an object is the
@@ -61,3 +62,21 @@ macro_rules! also {
     )*};
 }
 pub(crate) use also;
+
+/// Defines further names of entry points of this library, by the symbols of both.
+#[cfg(feature = "openmpi")]
+macro_rules! also_of {
+    ($($name:ident $target:ident;)*) => {$(
+        #[doc = concat!("Jumps to `", stringify!($target), "`; has its signature.")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(concat!("jmp ", stringify!($target), "@PLT"));
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(concat!("b ", stringify!($target)));
+        }
+    )*};
+}
+#[cfg(feature = "openmpi")]
+pub(crate) use also_of;

@@ -11,7 +11,7 @@ use crate::generated::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH};
 
 /// Whether a handle is that of a communicator. If the library below cannot tell, every handle is taken for
 /// one.
-#[cfg(feature = "mpich")]
+#[cfg(any(feature = "mpich", feature = "openmpi"))]
 fn is_communicator(_: usize) -> bool {
     // Only the standard ABI has that function, and its handles have other numbers.
     true
@@ -19,7 +19,7 @@ fn is_communicator(_: usize) -> bool {
 
 /// Whether a handle is that of a communicator. If the library below cannot tell, every handle is taken for
 /// one.
-#[cfg(not(feature = "mpich"))]
+#[cfg(not(any(feature = "mpich", feature = "openmpi")))]
 fn is_communicator(comm: usize) -> bool {
     type Ask = unsafe extern "C" fn(usize) -> c_int;
     static ASK: std::sync::OnceLock<Option<Ask>> = std::sync::OnceLock::new();

@@ -29,7 +29,7 @@ macro_rules! variables {
     )*};
 }
 
-#[cfg(not(feature = "mpich"))]
+#[cfg(not(any(feature = "mpich", feature = "openmpi")))]
 commons! {
     mpi_fortran_bottom_: 1 { bottom + 0 }
     mpi_fortran_in_place_: 1 { in_place + 0 }
@@ -51,6 +51,26 @@ commons! {
     mpiprivc_: 1 { argvs_null + 0 argv_null + 1 }
     mpifcmb5_: 1 { unweighted + 0 }
     mpifcmb9_: 1 { weights_empty + 0 }
+}
+
+// As in the mpif.h of Open MPI.
+#[cfg(feature = "openmpi")]
+commons! {
+    mpi_fortran_bottom_: 1 { bottom + 0 }
+    mpi_fortran_in_place_: 1 { in_place + 0 }
+    mpi_fortran_status_ignore_: 6 { status_ignore + 0 }
+    mpi_fortran_statuses_ignore_: 6 { statuses_ignore + 0 }
+    mpi_fortran_errcodes_ignore_: 1 { errcodes_ignore + 0 }
+    mpi_fortran_argv_null_: 1 { argv_null + 0 }
+    mpi_fortran_argvs_null_: 1 { argvs_null + 0 }
+    mpi_fortran_unweighted_: 1 { unweighted + 0 }
+    mpi_fortran_weights_empty_: 1 { weights_empty + 0 }
+}
+
+/// Open MPI has no name for it that a program in Fortran could pass: this is the address of another one, which is compared first.
+#[cfg(feature = "openmpi")]
+fn buffer_automatic() -> *mut c_void {
+    bottom()
 }
 
 // Variables of MPICH's modules of mpi_f08: of C until MPICH 4, of module mpi_f08_link_constants since. Its mpif.h has no `MPI_BUFFER_AUTOMATIC`.

@@ -42,6 +42,18 @@ impl<T: Copy> Translated<T> {
         made
     }
 
+    /// Room for the elements that a call writes: what is in the array of the program is not read.
+    pub fn room<C>(array: *const C, count: usize, unset: T) -> Self {
+        let given = !array.is_null();
+        let count = if given { count } else { 0 };
+        Self {
+            short: [MaybeUninit::new(unset); SHORT],
+            long: vec![unset; if count > SHORT { count } else { 0 }],
+            count,
+            given,
+        }
+    }
+
     /// Their address; null if the program has passed none.
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut T {
@@ -105,6 +117,11 @@ pub unsafe fn handles<H: Handle>(array: *const H::Classic, count: usize) -> Tran
     unsafe { Translated::new(array, count, H::decode) }
 }
 
+/// Room for handles that a call writes; one that it does not write is 0, which is no handle.
+pub fn handles_to_come<H: Handle>(array: *const H::Classic, count: usize) -> Translated<usize> {
+    Translated::room(array, count, 0)
+}
+
 /// A length as C passes it, 0 for a negative one: the call itself reports that, and reads no element.
 #[inline(always)]
 pub fn length(count: impl Into<i64>) -> usize {
@@ -119,7 +136,7 @@ pub unsafe fn encode_numbers(
     code: c_int,
     array: *mut c_int,
     count: usize,
-    encode: fn(c_int) -> c_int,
+    encode: impl Fn(c_int) -> c_int,
 ) {
     if code != 0 || array.is_null() {
         return;
@@ -141,7 +158,7 @@ mod tests {
     #[test]
     fn short_and_long_arrays_are_alike() {
         for count in [0, 1, SHORT, SHORT + 1, 1000] {
-            let made: Vec<c_int> = (0..count)
+            let made: Vec<_> = (0..count)
                 .map(|place| Request::encode(1 << 30 | place))
                 .collect();
             let mut back = made.clone();
@@ -154,7 +171,18 @@ mod tests {
                 }
                 array.store(back.as_mut_ptr(), Request::encode);
             }
-            assert!(back.iter().all(|&handle| handle == 0x2c00_0000));
+            assert!(back.iter().all(|&handle| handle == Request::encode(0x180)));
+        }
+        // What the array contains before is no handle of Open MPI's: an address that cannot be read.
+        for count in [2, SHORT + 1] {
+            let mut garbage = vec![2; count];
+            let mut room = handles_to_come::<Request>(garbage.as_ptr(), count);
+            // SAFETY: both have that many elements.
+            unsafe {
+                room.as_mut_ptr().add(1).write(0x180);
+                room.store(garbage.as_mut_ptr(), Request::encode);
+            }
+            assert_eq!(garbage[1], Request::encode(0x180));
         }
         // SAFETY: null is allowed.
         let mut nothing = unsafe { handles::<Request>(std::ptr::null(), 5) };

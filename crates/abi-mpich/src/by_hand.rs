@@ -1,4 +1,4 @@
-//! Functions for which the tables do not contain enough: `by_hand` in `tables/mpich.toml` lists them, each
+//! Functions for which the tables do not contain enough: `by_hand` in `tables/foreign.toml` lists them, each
 //! with the reason.
 
 #![allow(
@@ -17,11 +17,11 @@ use std::ffi::c_int;
 
 use crate::array::{self, length};
 use crate::generated::names::index;
-use crate::handle::{Comm, Datatype, Handle};
+use crate::handle::{Comm, Datatype, Handle, Word};
 use crate::number::{self, STANDARD_COMBINER_DARRAY, STANDARD_COMBINER_SUBARRAY};
 use crate::{alias, error, standard};
 
-/// This is not the standard ABI: its version is -1, as in MPICH.
+/// This is not the standard ABI: its version is -1, as MPICH has it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_version(major: *mut c_int, minor: *mut c_int) -> c_int {
     for at in [major, minor] {
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_version(major: *mut c_int, minor: *mut c_i
 alias!(MPI_Abi_get_version => PMPI_Abi_get_version);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abort(comm: c_int, code: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Abort(comm: Word, code: c_int) -> c_int {
     // SAFETY: the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -44,6 +44,23 @@ pub unsafe extern "C" fn PMPI_Abort(comm: c_int, code: c_int) -> c_int {
     }
 }
 alias!(MPI_Abort => PMPI_Abort);
+
+/// A class is its own class, also where two of them are one in the standard ABI: then the call would answer with the other one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Error_class(code: c_int, class: *mut c_int) -> c_int {
+    // SAFETY: the address comes from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
+    unsafe {
+        let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
+            standard::function(index::MPI_ERROR_CLASS);
+        let done = call(error::decode(code), class);
+        array::encode_numbers(done, class, 1, |standard| match error::is_class(code) {
+            true => code,
+            false => error::encode(standard),
+        });
+        error::encode(done)
+    }
+}
+alias!(MPI_Error_class => PMPI_Error_class);
 
 /// The arguments after the level are for tools; the registers that may hold them are not touched.
 #[unsafe(no_mangle)]
@@ -59,13 +76,13 @@ alias!(MPI_Pcontrol => PMPI_Pcontrol);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_contents(
-    datatype: c_int,
+    datatype: Word,
     max_integers: c_int,
     max_addresses: c_int,
     max_datatypes: c_int,
     integers: *mut c_int,
     addresses: *mut isize,
-    datatypes: *mut c_int,
+    datatypes: *mut Word,
 ) -> c_int {
     type Call = unsafe extern "C" fn(
         usize,
@@ -79,7 +96,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     let of = Datatype::decode(datatype);
     // SAFETY: the program passes arrays of these lengths.
     unsafe {
-        let mut found = array::handles::<Datatype>(datatypes, length(max_datatypes));
+        let mut found = array::handles_to_come::<Datatype>(datatypes, length(max_datatypes));
         let call: Call = standard::function(index::MPI_TYPE_GET_CONTENTS);
         let code = call(
             of,
@@ -100,7 +117,7 @@ alias!(MPI_Type_get_contents => PMPI_Type_get_contents);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_contents_c(
-    datatype: c_int,
+    datatype: Word,
     max_integers: i64,
     max_addresses: i64,
     max_large_counts: i64,
@@ -108,7 +125,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     integers: *mut c_int,
     addresses: *mut isize,
     large_counts: *mut i64,
-    datatypes: *mut c_int,
+    datatypes: *mut Word,
 ) -> c_int {
     type Call = unsafe extern "C" fn(
         usize,
@@ -124,7 +141,7 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     let of = Datatype::decode(datatype);
     // SAFETY: as above.
     unsafe {
-        let mut found = array::handles::<Datatype>(datatypes, length(max_datatypes));
+        let mut found = array::handles_to_come::<Datatype>(datatypes, length(max_datatypes));
         let call: Call = standard::function(index::MPI_TYPE_GET_CONTENTS_C);
         let code = call(
             of,
@@ -154,7 +171,7 @@ unsafe fn given(
     of: usize,
     integers: *mut c_int,
     found: &array::Translated<usize>,
-    datatypes: *mut c_int,
+    datatypes: *mut Word,
     room: usize,
 ) {
     type Envelope =

@@ -1,4 +1,5 @@
-//! ABI of MPICH, `libmpi.so.12`: entry points for programs that were built with MPICH, Intel MPI, MVAPICH or Cray MPI.
+//! A foreign ABI: entry points for programs that were built with another implementation. `libmpi.so.12`, the ABI of MPICH, Intel MPI, MVAPICH and Cray
+//! MPI; and `libmpi.so.40`, that of Open MPI: package `weft-abi-openmpi`, which is this code with the feature `openmpi`.
 //!
 //! ```text
 //!   MPI_Send ──jmp──► PMPI_Send          generated/   one for each function of tables/functions
@@ -6,16 +7,17 @@
 //!                        ▼
 //!                     PMPI_Send of libmpi_abi.so.1    found when this library is loaded       standard
 //!                        │
-//!                        ▼  the outcome, handles and statuses are translated to MPICH's       error, handle, status
+//!                        ▼  the outcome, handles and statuses are translated to the program's   error, handle, status
 //!                     program
 //! ```
 //!
 //! This library only translates; it implements nothing of MPI. The generated functions follow from the kinds of the
-//! parameters in `tables/functions` and from the values in `tables/mpich.toml`; the functions that the latter lists as
-//! written by hand are in [`by_hand`].
+//! parameters in `tables/functions` and are the same for each ABI; the values are those in `tables/mpich.toml` or `tables/openmpi.toml`. The functions that
+//! `tables/foreign.toml` lists as written by hand are in [`by_hand`]. What else differs is in a module for each ABI, here `own`: how handles and statuses
+//! look, the variables and functions that only one has.
 //!
-//! A handle of an object that the program has made is the handle of the standard ABI with two more bits set, so that no
-//! table is needed: [`handle`]. Predefined ones are found by index.
+//! A handle of an object that the program has made is the handle of the standard ABI in a form that no predefined one has, so that no
+//! table is needed: [`own::handle`]. Predefined ones are found by index, or at the address that they are.
 //!
 //! # Safety
 //! Memory that C programs pass is accessed under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle,
@@ -25,14 +27,22 @@
 mod array;
 mod by_hand;
 mod callback;
-mod data;
 mod error;
 mod fortran;
 mod generated;
 mod handle;
+#[cfg(not(feature = "openmpi"))]
+mod mpich;
 mod number;
+#[cfg(feature = "openmpi")]
+mod openmpi;
 mod standard;
 mod status;
+
+#[cfg(not(feature = "openmpi"))]
+pub(crate) use mpich as own;
+#[cfg(feature = "openmpi")]
+pub(crate) use openmpi as own;
 
 /// Defines `MPI_X` as a jump to `PMPI_X`, so that a tool that defines `MPI_X` itself and calls `PMPI_X` is called between the
 /// program and this library.

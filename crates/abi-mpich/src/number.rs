@@ -1,11 +1,11 @@
-//! Numbers that are constants: ranks, tags, and the families of constants of `tables/mpich.toml`, which are
+//! Numbers that are constants: ranks, tags, and the families of constants of `tables/foreign.toml`, which are
 //! generated.
 
 use std::ffi::{c_int, c_void};
 
 pub use crate::generated::numbers::*;
 
-/// A rank or tag that has no meaning in either ABI: replaces one that has none in MPICH but has one in the
+/// A rank or tag that has no meaning in either ABI: replaces one that has none in the foreign ABI but has one in the
 /// standard ABI.
 const NEITHER: c_int = -0x7fff;
 
@@ -29,7 +29,7 @@ pub mod rank {
         found.map_or(NEITHER, |(_, standard)| *standard)
     }
 
-    /// The rank of MPICH.
+    /// The rank of the foreign ABI.
     #[inline(always)]
     pub fn encode(standard: c_int) -> c_int {
         if standard >= 0 {
@@ -54,7 +54,7 @@ pub mod tag {
         }
     }
 
-    /// The tag of MPICH.
+    /// The tag of the foreign ABI.
     #[inline(always)]
     pub fn encode(standard: c_int) -> c_int {
         if standard == STANDARD_ANY_TAG {
@@ -101,10 +101,10 @@ pub mod address {
     }
 }
 
-/// Weights of edges: `MPI_UNWEIGHTED`, `MPI_WEIGHTS_EMPTY`, which are addresses of this library.
+/// Weights of edges: `MPI_UNWEIGHTED`, `MPI_WEIGHTS_EMPTY`.
 pub mod weights {
     use super::{STANDARD_UNWEIGHTED, STANDARD_WEIGHTS_EMPTY, c_int};
-    use crate::data;
+    use crate::own::data;
 
     /// The address of the standard ABI.
     pub fn decode(classic: *const c_int) -> *mut c_int {
@@ -118,6 +118,20 @@ pub mod weights {
     }
 }
 
+/// Handles of performance variables: `MPI_T_PVAR_ALL_HANDLES`.
+pub mod variable_handle {
+    use super::{STANDARD_T_PVAR_ALL_HANDLES, T_PVAR_ALL_HANDLES};
+
+    /// The handle of the standard ABI.
+    pub fn decode(classic: usize) -> usize {
+        if classic == T_PVAR_ALL_HANDLES.cast_unsigned() {
+            STANDARD_T_PVAR_ALL_HANDLES.cast_unsigned()
+        } else {
+            classic
+        }
+    }
+}
+
 /// The displacement of a view: `MPI_DISPLACEMENT_CURRENT`.
 pub mod displacement {
     use super::{DISPLACEMENT_CURRENT, STANDARD_DISPLACEMENT_CURRENT};
@@ -126,7 +140,7 @@ pub mod displacement {
     pub fn decode(classic: i64) -> i64 {
         match classic {
             DISPLACEMENT_CURRENT => STANDARD_DISPLACEMENT_CURRENT,
-            // The constant of the standard ABI is not one in MPICH.
+            // The constant of the standard ABI is not one in the foreign ABI.
             STANDARD_DISPLACEMENT_CURRENT => i64::MIN,
             other => other,
         }
@@ -147,7 +161,7 @@ pub mod distribution_argument {
         }
     }
 
-    /// The argument of MPICH.
+    /// The argument of the foreign ABI.
     pub fn encode(standard: c_int) -> c_int {
         if standard == STANDARD_DISTRIBUTE_DFLT_DARG {
             DISTRIBUTE_DFLT_DARG
@@ -157,7 +171,7 @@ pub mod distribution_argument {
     }
 }
 
-/// Copies a text into the buffer that a program of MPICH has for it.
+/// Copies a text into the buffer that a program has for it.
 ///
 /// # Safety
 /// The address is null or that of `room` bytes; `length` is null or that of a number.
@@ -186,13 +200,15 @@ mod tests {
 
     #[test]
     fn special_ranks_and_tags() {
-        // Process null, any source, root.
-        for (classic, standard) in [(-1, -3), (-2, -1), (-3, -4), (-32766, -32766), (7, 7)] {
-            assert_eq!(rank::decode(classic), standard);
-            assert_eq!(rank::encode(standard), classic);
+        for (classic, standard) in RANKS.iter().chain(&[(7, 7)]) {
+            assert_eq!(rank::decode(*classic), *standard);
+            assert_eq!(rank::encode(*standard), *classic);
         }
-        assert_eq!(rank::decode(-4), NEITHER);
-        assert_eq!((tag::decode(-1), tag::encode(-2)), (-2, -1));
+        assert_eq!(rank::decode(-7), NEITHER);
+        assert_eq!(
+            (tag::decode(ANY_TAG), tag::encode(STANDARD_ANY_TAG)),
+            (STANDARD_ANY_TAG, ANY_TAG)
+        );
         assert_eq!(tag::decode(-2), NEITHER);
     }
 

@@ -80,7 +80,7 @@ fn problem() -> String {
 
 /// Ends the process as the dynamic linker does when a library is missing.
 fn leave(text: &str) -> ! {
-    eprintln!("weft: libmpi.so.12: {text}");
+    eprintln!("weft: {}: {text}", crate::own::LIBRARY);
     // SAFETY: no code of the program has run yet that could have registered a function for exit.
     unsafe { libc::_exit(127) }
 }

@@ -1,19 +1,9 @@
-//! Statuses: 20 bytes in MPICH, 32 in the standard ABI.
+//! Statuses: 32 bytes in the standard ABI; fewer in the foreign one, whose module has the layout.
 
 use std::ffi::c_int;
 
+pub use crate::own::status::Classic;
 use crate::{error, number};
-
-/// `MPI_Status` of MPICH. The count has 63 bits, in two words, with the bit for cancelled between them.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Classic {
-    pub count_low: c_int,
-    pub count_high_and_cancelled: c_int,
-    pub source: c_int,
-    pub tag: c_int,
-    pub error: c_int,
-}
 
 /// `MPI_Status` of the standard ABI, with the contents that Weft gives it: the number of bytes in two words,
 /// whether it was cancelled in a third.
@@ -28,7 +18,7 @@ pub struct Standard {
     unused: [c_int; 2],
 }
 
-const _: () = assert!(size_of::<Classic>() == 20 && size_of::<Standard>() == 32);
+const _: () = assert!(size_of::<Standard>() == 32);
 
 /// Neither a source nor an error code: marks a field that the call has not written.
 const UNSET: c_int = c_int::MIN;
@@ -56,25 +46,13 @@ impl Standard {
             return Self::unset();
         }
         // SAFETY: as this function demands.
-        let Classic {
-            count_low,
-            count_high_and_cancelled,
-            source,
-            tag,
-            error,
-        } = unsafe { at.read_unaligned() };
+        let classic = unsafe { at.read_unaligned() };
         Self {
-            source: number::rank::decode(source),
-            tag: number::tag::decode(tag),
-            error: error::decode(error),
-            bytes: [
-                count_low,
-                count_high_and_cancelled
-                    .cast_unsigned()
-                    .wrapping_shr(1)
-                    .cast_signed(),
-            ],
-            cancelled: count_high_and_cancelled & 1,
+            source: number::rank::decode(classic.source),
+            tag: number::tag::decode(classic.tag),
+            error: error::decode(classic.error),
+            bytes: classic.bytes(),
+            cancelled: classic.cancelled(),
             unused: [0; 2],
         }
     }
@@ -89,12 +67,10 @@ impl Standard {
         if is_none(at) || self.source == UNSET {
             return;
         }
-        let high = self.bytes[1].wrapping_shl(1) | self.cancelled;
         // SAFETY: as this function demands; fields are written one by one, because the last one may have to
         // stay unchanged.
         unsafe {
-            (&raw mut (*at).count_low).write_unaligned(self.bytes[0]);
-            (&raw mut (*at).count_high_and_cancelled).write_unaligned(high);
+            Classic::store_amount(at, self.bytes, self.cancelled);
             (&raw mut (*at).source).write_unaligned(number::rank::encode(self.source));
             (&raw mut (*at).tag).write_unaligned(number::tag::encode(self.tag));
             if self.error != UNSET {
@@ -117,7 +93,7 @@ impl Standard {
 /// Whether the program wants no status: `MPI_STATUS_IGNORE`, `MPI_STATUSES_IGNORE`, or nothing at all.
 #[inline(always)]
 pub fn is_none(at: *const Classic) -> bool {
-    at.addr() <= 1
+    at.is_null() || at.addr() == number::STATUS_IGNORE
 }
 
 /// Statuses of a call that completes several requests.
@@ -164,23 +140,23 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::STANDARD_ANY_SOURCE;
+
+    /// `MPI_ERR_TRUNCATE` of the standard ABI.
+    const TRUNCATED: c_int = 15;
 
     #[test]
     fn a_status_survives_the_way() {
-        let given = Classic {
-            count_low: -5,
-            count_high_and_cancelled: 7 << 1 | 1,
-            source: -2,
-            tag: 33,
-            error: 14,
-        };
-        let mut back = Classic { error: 0, ..given };
+        let mut given = Classic::empty(number::rank::encode(STANDARD_ANY_SOURCE), 33);
+        given.error = error::encode(TRUNCATED);
+        let mut back = Classic::empty(0, 0);
         // SAFETY: both are statuses.
         unsafe {
+            Classic::store_amount(&mut given, [-5, 7], 1);
             let standard = Standard::load(&given);
             assert_eq!(
                 (standard.source, standard.tag, standard.error),
-                (-1, 33, 15)
+                (STANDARD_ANY_SOURCE, 33, TRUNCATED)
             );
             assert_eq!((standard.bytes, standard.cancelled), ([-5, 7], 1));
             standard.store(&mut back);
@@ -190,13 +166,8 @@ mod tests {
 
     #[test]
     fn what_no_call_wrote_stays() {
-        let given = Classic {
-            count_low: 1,
-            count_high_and_cancelled: 2,
-            source: 3,
-            tag: 4,
-            error: 5,
-        };
+        let mut given = Classic::empty(3, 4);
+        given.error = 5;
         let mut status = given;
         let mut standard = Standard::unset();
         // SAFETY: it is a status.

@@ -1,7 +1,7 @@
 //! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another implementation
 //! would run under this launcher as many copies of rank 0, each a job of its own.
 //!
-//! Programs for the ABI of MPICH run with `libmpi.so.12` and `libmpifort.so.12` of this installation, which the dynamic
+//! Programs for the ABIs of MPICH and of Open MPI run with the libraries of their names in this installation, which the dynamic
 //! linker finds first, unless the program itself names a folder to search before that (`DT_RPATH`), and another one is
 //! there.
 //!
@@ -13,19 +13,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Libraries of the ABI of MPICH, which Weft has as well; Debian and Ubuntu have other names for the same.
-const MPICH: [&str; 4] = [
+/// Libraries of the ABIs of MPICH, which have other names in Debian and Ubuntu, and of Open MPI, which Weft has as well.
+const TRANSLATED: [&str; 6] = [
     "libmpi.so.12",
     "libmpifort.so.12",
     "libmpich.so.12",
     "libmpichfort.so.12",
+    "libmpi.so.40",
+    "libmpi_mpifh.so.40",
 ];
 
 const OPEN_MPI: &str = "Open MPI";
 
+/// Our library, which is beside those that translate to it.
+const OURS: &str = "libmpi_abi.so.1";
+
 /// Libraries of other implementations, by the beginning of their names, and whose they are.
-const FOREIGN: [(&str, &str); 6] = [
+const FOREIGN: [(&str, &str); 7] = [
     ("libmpi.so.40", OPEN_MPI),
+    ("libmpi_mpifh.so.40", OPEN_MPI),
     ("libmpi.so.20", OPEN_MPI),
     ("libmpi.so.12", "MPICH or Intel MPI"),
     ("libmpifort.so.12", "MPICH or Intel MPI"),
@@ -44,6 +50,13 @@ pub struct Foreign {
     pub before_ours: Option<PathBuf>,
 }
 
+impl Foreign {
+    /// Whether it asks for its job by PMI, which this launcher answers. Open MPI does not.
+    pub fn asks_by_pmi(&self) -> bool {
+        self.whose != OPEN_MPI
+    }
+}
+
 /// The library of another implementation that a program would run with; `ours` is the folder with Weft's libraries, in
 /// which the dynamic linker looks first.
 pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
@@ -57,7 +70,7 @@ pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
         })
         .collect();
     let has_ours = |library: &str| {
-        MPICH.contains(&library) && ours.is_some_and(|folder| folder.join(library).exists())
+        TRANSLATED.contains(&library) && ours.is_some_and(|folder| folder.join(library).exists())
     };
     let foreign = |library: &str, whose, before_ours| Foreign {
         library: library.to_owned(),
@@ -79,14 +92,15 @@ pub fn foreign_library_of(process: u32) -> Option<(PathBuf, &'static str)> {
     in_maps(&std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?)
 }
 
-/// … in a list of what a process has mapped.
+/// … in a list of what a process has mapped. Ours of the same name is no foreign one: beside it there is the library that it loads, which a
+/// process has mapped a little later.
 fn in_maps(maps: &str) -> Option<(PathBuf, &'static str)> {
     maps.lines().find_map(|line| {
         let path = Path::new(&line[line.find('/')?..]);
         let name = path.file_name()?.to_str()?;
         let mut known = FOREIGN.iter().filter(|(_, whose)| *whose == OPEN_MPI);
         let (_, whose) = known.find(|(library, _)| name.starts_with(library))?;
-        Some((path.to_owned(), *whose))
+        (!path.with_file_name(OURS).exists()).then(|| (path.to_owned(), *whose))
     })
 }
 
@@ -98,9 +112,9 @@ pub fn names_our_library(program: &Path) -> bool {
     dynamic.is_some_and(|dynamic| {
         let names = |library: &str| dynamic.needed.iter().any(|name| name == library);
         // A program in Fortran may name nothing but the library of the binding (`--as-needed`).
-        names("libmpi_abi.so.1")
+        names(OURS)
             || names("libmpi_fortran.so.1")
-            || MPICH
+            || TRANSLATED
                 .into_iter()
                 .any(|name| names(name) && dynamic.found_first(name, program).is_none())
     })
@@ -265,6 +279,13 @@ mod tests {
         let file = Path::new("/opt/open mpi/lib/libmpi.so.40.40.11");
         assert_eq!((found.0.as_path(), found.1), (file, OPEN_MPI));
         assert_eq!(in_maps("7f00-7f01 rw-p 00000000 00:00 0 [heap]"), None);
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(OURS), "").expect("a file");
+        let library = folder.path().join("libmpi.so.40");
+        let ours = format!("7f01-7f02 r-xp 00000000 08:01 2    {}\n", library.display());
+        assert_eq!(in_maps(&ours), None);
+        let both = in_maps(&format!("{ours}{maps}")).expect("one is not ours");
+        assert_eq!(both.0.as_path(), file);
     }
 
     #[test]
@@ -287,6 +308,9 @@ mod tests {
             ("libmpi_abi.so.1", true),
             ("libmpi_fortran.so.1", true),
             ("libmpichfort.so.12", true),
+            ("libmpi.so.40", true),
+            ("libmpi_mpifh.so.40", true),
+            ("libmpi.so.20", false),
             ("libother.so.1", false),
         ] {
             let soname = format!("-Wl,-soname,{name}");
@@ -300,7 +324,7 @@ mod tests {
     #[test]
     fn where_a_program_looks_first() {
         let folder = tempfile::tempdir().expect("a folder");
-        let name = MPICH[0];
+        let name = TRANSLATED[0];
         std::fs::write(folder.path().join(name), "").expect("a file");
         let dynamic = |first: &[&str]| Dynamic {
             needed: vec![name.to_owned()],

@@ -357,9 +357,15 @@ fn program_code() -> &'static Range<usize> {
     })
 }
 
-/// Libraries that translate calls, for programs of MPICH's ABI and in Fortran; they are not places of the
-/// program.
-const TRANSLATIONS: [&str; 3] = ["libmpi.so.12", "libmpi_fortran.so.1", "libmpifort.so.12"];
+/// Libraries that translate calls, for programs of MPICH's and Open MPI's ABIs and in Fortran; they are not places of
+/// the program.
+const TRANSLATIONS: [&str; 5] = [
+    "libmpi.so.12",
+    "libmpi.so.40",
+    "libmpi_fortran.so.1",
+    "libmpifort.so.12",
+    "libmpi_mpifh.so.40",
+];
 
 /// Whether an address is in a library between the program and MPI that translates calls, and so is not a
 /// place of the program.

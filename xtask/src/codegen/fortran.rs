@@ -26,7 +26,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::table::{Family, Form, Function, Tables};
-pub use constants::include_file_of_mpich;
+pub use constants::{include_file_of_mpich, include_file_of_openmpi};
 use dummy::{Binding, Dummy};
 
 /// `tables/fortran.toml`.
@@ -165,6 +165,8 @@ pub fn files(
     fortran: &Fortran,
     tables: &Tables,
     of_mpich: &BTreeMap<String, i64>,
+    of_openmpi: &BTreeMap<String, i64>,
+    handles_of_openmpi: &BTreeMap<String, i64>,
 ) -> Result<Vec<(String, String)>> {
     let mut files = entries::files(fortran, tables)?;
     files.push((
@@ -178,6 +180,14 @@ pub fn files(
     files.push((
         "src/generated/of_mpich.rs".to_owned(),
         of_mpich::file(fortran, tables, of_mpich)?,
+    ));
+    files.push((
+        "src/generated/constants_of_openmpi.rs".to_owned(),
+        constants::rust_of_openmpi(of_openmpi, handles_of_openmpi)?,
+    ));
+    files.push((
+        "src/generated/names_of_openmpi.rs".to_owned(),
+        entries::names_of_openmpi(fortran, tables),
     ));
     files.push(("modules/mpif.h".to_owned(), constants::include_file(tables)));
     files.push(("modules/mpi.f90".to_owned(), modules::old(fortran, tables)));

@@ -5,7 +5,7 @@
 //! target/mpi4py/python/            virtual environment: Cython, setuptools, numpy
 //! target/mpi4py/mpi4py-VERSION/    the unpacked source distribution: test/, demo/
 //! target/mpi4py/built-KEY/         mpi4py, built; KEY is made of the headers that it was built with
-//! target/mpi4py/wheel-VERSION/     mpi4py as the registry has it, built with MPICH
+//! target/mpi4py/wheel-VERSION/     mpi4py as the registry has it, built with MPICH and with Open MPI
 //! target/mpi4py/logs/              what the runs leave
 //! ```
 
@@ -76,6 +76,8 @@ pub struct Installation {
     pub demo: PathBuf,
     /// The folder for what the runs leave.
     pub logs: PathBuf,
+    /// The library that the wheel of the registry is to load.
+    library: Option<PathBuf>,
     /// Where jobs run.
     pub place: Place,
 }
@@ -90,9 +92,9 @@ pub struct Place {
 }
 
 impl Installation {
-    /// Makes what is not there yet, below `home`. With `wheel`, mpi4py is the one of the registry, which was built elsewhere for
-    /// the ABI of MPICH.
-    pub fn prepare(home: &Path, mpi: Mpi, wheel: bool) -> Result<Self> {
+    /// Makes what is not there yet, below `home`. With the name of a library, mpi4py is the one of the registry, which was built
+    /// elsewhere for the ABIs of MPICH and Open MPI.
+    pub fn prepare(home: &Path, mpi: Mpi, library: Option<&str>) -> Result<Self> {
         fs::create_dir_all(home.join("logs"))
             .with_context(|| format!("cannot make {}", home.display()))?;
         let environment = home.join("python");
@@ -105,17 +107,18 @@ impl Installation {
         if !source.join("test").exists() {
             fetch(home, &python, &archive)?;
         }
-        let package = match wheel {
-            true => home.join(format!("wheel-{VERSION}")),
-            false => home.join(format!("built-{:016x}", key(&mpi)?)),
+        let package = match library {
+            Some(_) => home.join(format!("wheel-{VERSION}")),
+            None => home.join(format!("built-{:016x}", key(&mpi)?)),
         };
         if !package.join("ready").exists() {
-            match wheel {
-                true => install_wheel(&python, &package)?,
-                false => build(&python, &archive, &package, &mpi)?,
+            match library {
+                Some(_) => install_wheel(&python, &package)?,
+                None => build(&python, &archive, &package, &mpi)?,
             }
         }
         Ok(Self {
+            library: library.map(|name| mpi.libraries.join(name)),
             mpi,
             python,
             package,
@@ -163,9 +166,10 @@ impl Installation {
             .args(["-n", &ranks.to_string()])
             .arg(&self.python)
             .env("LD_LIBRARY_PATH", &self.mpi.libraries)
-            // Which of its extension modules a wheel loads is a matter of the library that it finds.
+            // Which of its extension modules a wheel loads is a matter of the library.
             .env_remove("MPI4PY_MPIABI")
             .env_remove("MPI4PY_LIBMPI")
+            .envs(self.library.iter().map(|file| ("MPI4PY_LIBMPI", file)))
             // The package; and the tests, which processes that are started later import.
             .env("PYTHONPATH", paths)
             .env("PYTHONUNBUFFERED", "1")

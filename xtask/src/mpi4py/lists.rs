@@ -38,6 +38,9 @@ pub struct Excluded {
     /// Only on several hosts.
     #[serde(default)]
     pub hosts: bool,
+    /// Only over this library.
+    #[serde(default)]
+    pub library: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +62,7 @@ impl Excluded {
     /// The file that it leaves out wholly and always, if it does.
     fn whole_file(&self) -> Option<&str> {
         let file = self.pattern.strip_suffix(".*")?;
-        let always = self.ranks.is_empty() && !self.hosts;
+        let always = self.ranks.is_empty() && !self.hosts && self.library.is_none();
         (always && !file.contains(['.', '*', '?'])).then_some(file)
     }
 

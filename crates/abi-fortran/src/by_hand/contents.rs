@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use crate::abi::Element;
+use crate::abi::{Element, number_of_element};
 use crate::also;
 use crate::data::{handle, int, long};
 use crate::error::finish;
@@ -20,7 +20,7 @@ unsafe fn give(code: c_int, handles: &[Element], array: *mut c_int) {
     for (place, &handle) in handles.iter().enumerate() {
         if code == 0 && handle != UNWRITTEN {
             // SAFETY: as this function demands.
-            unsafe { array.add(place).write_unaligned(handle as c_int) };
+            unsafe { array.add(place).write_unaligned(number_of_element(handle)) };
         }
     }
 }

@@ -453,6 +453,7 @@ unsafe extern "C" {
         newcomm: *mut usize,
     ) -> c_int;
     pub fn MPI_Comm_create(comm: usize, group: usize, newcomm: *mut usize) -> c_int;
+    #[cfg_attr(feature = "openmpi", link_name = "weft_fortran_comm_create_errhandler")]
     pub fn MPI_Comm_create_errhandler(comm_errhandler_fn: usize, errhandler: *mut usize) -> c_int;
     pub fn MPI_Comm_create_from_group(
         group: usize,
@@ -640,6 +641,7 @@ unsafe extern "C" {
     ) -> c_int;
     pub fn MPI_File_call_errhandler(fh: usize, errorcode: c_int) -> c_int;
     pub fn MPI_File_close(fh: *mut usize) -> c_int;
+    #[cfg_attr(feature = "openmpi", link_name = "weft_fortran_file_create_errhandler")]
     pub fn MPI_File_create_errhandler(file_errhandler_fn: usize, errhandler: *mut usize) -> c_int;
     pub fn MPI_File_delete(filename: *mut c_char, info: usize) -> c_int;
     pub fn MPI_File_get_amode(fh: usize, amode: *mut c_int) -> c_int;
@@ -2230,7 +2232,9 @@ unsafe extern "C" {
         request: *mut usize,
     ) -> c_int;
     pub fn MPI_Op_commutative(op: usize, commute: *mut c_int) -> c_int;
+    #[cfg_attr(feature = "openmpi", link_name = "weft_fortran_op_create")]
     pub fn MPI_Op_create(user_fn: usize, commute: c_int, op: *mut usize) -> c_int;
+    #[cfg_attr(feature = "openmpi", link_name = "weft_fortran_op_create_c")]
     pub fn MPI_Op_create_c(user_fn: usize, commute: c_int, op: *mut usize) -> c_int;
     pub fn MPI_Op_free(op: *mut usize) -> c_int;
     pub fn MPI_Open_port(info: usize, port_name: *mut c_char) -> c_int;
@@ -2909,6 +2913,10 @@ unsafe extern "C" {
     pub fn MPI_Session_attach_buffer(session: usize, buffer: *mut c_void, size: c_int) -> c_int;
     pub fn MPI_Session_attach_buffer_c(session: usize, buffer: *mut c_void, size: i64) -> c_int;
     pub fn MPI_Session_call_errhandler(session: usize, errorcode: c_int) -> c_int;
+    #[cfg_attr(
+        feature = "openmpi",
+        link_name = "weft_fortran_session_create_errhandler"
+    )]
     pub fn MPI_Session_create_errhandler(
         session_errhandler_fn: usize,
         errhandler: *mut usize,
@@ -3372,6 +3380,7 @@ unsafe extern "C" {
         win: *mut usize,
     ) -> c_int;
     pub fn MPI_Win_create_dynamic(info: usize, comm: usize, win: *mut usize) -> c_int;
+    #[cfg_attr(feature = "openmpi", link_name = "weft_fortran_win_create_errhandler")]
     pub fn MPI_Win_create_errhandler(win_errhandler_fn: usize, errhandler: *mut usize) -> c_int;
     pub fn MPI_Win_create_keyval(
         win_copy_attr_fn: usize,

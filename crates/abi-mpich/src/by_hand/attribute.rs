@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft_atomic::{AtomicI32, Ordering};
 
 use crate::generated::names::index;
-use crate::handle::{Comm, Handle, Win};
+use crate::handle::{Comm, Handle, Win, Word};
 use crate::number::{
     self, STANDARD_HOST, STANDARD_IO, STANDARD_LASTUSEDCODE, STANDARD_WIN_CREATE_FLAVOR,
     STANDARD_WIN_MODEL,
@@ -20,7 +20,7 @@ static LAST_USED_CODE: AtomicI32 = AtomicI32::new(0);
 /// The numbers to which attributes of windows point: small ones, each at its own place.
 static SMALL: [c_int; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// The address of the number that MPICH has instead of the one at `value`.
+/// The address of the number that the foreign ABI has instead of the one at `value`.
 ///
 /// # Safety
 /// The value is that of the attribute with this key.
@@ -49,7 +49,7 @@ fn small(number: c_int, otherwise: *mut c_void) -> *mut c_void {
 macro_rules! gets {
     ($($get:ident $direct:ident $name:ident $kind:ident;)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $get(object: c_int, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
+        pub unsafe extern "C" fn $get(object: Word, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
             let keyval = number::keyval::decode(keyval);
             // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; if the flag is set, the call has stored
             // a pointer.

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use crate::array::{self, length};
 use crate::generated::names::index;
-use crate::handle::{self, Comm, Handle, Info};
+use crate::handle::{self, Comm, Handle, Info, Word};
 use crate::{alias, error, number, standard};
 
 /// Not an error code of the standard ABI: marks an element that the call has not written.
@@ -65,10 +65,10 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
     command: *const c_char,
     argv: *mut *mut c_char,
     maxprocs: c_int,
-    info: c_int,
+    info: Word,
     root: c_int,
-    comm: c_int,
-    intercomm: *mut c_int,
+    comm: Word,
+    intercomm: *mut Word,
     errcodes: *mut c_int,
 ) -> c_int {
     type Call = unsafe extern "C" fn(
@@ -117,10 +117,10 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
     commands: *mut *mut c_char,
     argv: *mut *mut *mut c_char,
     maxprocs: *const c_int,
-    infos: *const c_int,
+    infos: *const Word,
     root: c_int,
-    comm: c_int,
-    intercomm: *mut c_int,
+    comm: Word,
+    intercomm: *mut Word,
     errcodes: *mut c_int,
 ) -> c_int {
     type Call = unsafe extern "C" fn(

@@ -10,6 +10,7 @@ use crate::generated::datatype::{
     PMPI_Type_get_extent,
 };
 use crate::generated::errhandler::{PMPI_Comm_get_errhandler, PMPI_Comm_set_errhandler};
+use crate::handle::Word;
 
 macro_rules! renamed {
     ($($old:ident $direct:ident => $new:ident($($name:ident: $kind:ty),*);)*) => {$(
@@ -24,22 +25,22 @@ macro_rules! renamed {
 
 renamed! {
     PMPI_Address MPI_Address => PMPI_Get_address(location: *const c_void, address: *mut isize);
-    PMPI_Errhandler_create MPI_Errhandler_create => PMPI_Comm_create_errhandler(function: usize, errhandler: *mut c_int);
-    PMPI_Errhandler_get MPI_Errhandler_get => PMPI_Comm_get_errhandler(comm: c_int, errhandler: *mut c_int);
-    PMPI_Errhandler_set MPI_Errhandler_set => PMPI_Comm_set_errhandler(comm: c_int, errhandler: c_int);
+    PMPI_Errhandler_create MPI_Errhandler_create => PMPI_Comm_create_errhandler(function: usize, errhandler: *mut Word);
+    PMPI_Errhandler_get MPI_Errhandler_get => PMPI_Comm_get_errhandler(comm: Word, errhandler: *mut Word);
+    PMPI_Errhandler_set MPI_Errhandler_set => PMPI_Comm_set_errhandler(comm: Word, errhandler: Word);
     PMPI_Type_hindexed MPI_Type_hindexed => PMPI_Type_create_hindexed(
-        count: c_int, lengths: *const c_int, displacements: *const isize, of: c_int, datatype: *mut c_int);
+        count: c_int, lengths: *const c_int, displacements: *const isize, of: Word, datatype: *mut Word);
     PMPI_Type_hvector MPI_Type_hvector => PMPI_Type_create_hvector(
-        count: c_int, length: c_int, stride: isize, of: c_int, datatype: *mut c_int);
+        count: c_int, length: c_int, stride: isize, of: Word, datatype: *mut Word);
     PMPI_Type_struct MPI_Type_struct => PMPI_Type_create_struct(
-        count: c_int, lengths: *const c_int, displacements: *const isize, of: *const c_int, datatype: *mut c_int);
+        count: c_int, lengths: *const c_int, displacements: *const isize, of: *const Word, datatype: *mut Word);
 }
 
 /// Lower bound and extent of a datatype.
 ///
 /// # Safety
 /// The address is null or that of a number.
-unsafe fn bounds(datatype: c_int, at: *mut isize, pick: fn(isize, isize) -> isize) -> c_int {
+unsafe fn bounds(datatype: Word, at: *mut isize, pick: fn(isize, isize) -> isize) -> c_int {
     let [mut lower, mut extent] = [0; 2];
     // SAFETY: both are addresses of variables; the other one is as this function demands.
     unsafe {
@@ -54,7 +55,7 @@ unsafe fn bounds(datatype: c_int, at: *mut isize, pick: fn(isize, isize) -> isiz
 macro_rules! bounds {
     ($($old:ident $direct:ident $pick:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $old(datatype: c_int, at: *mut isize) -> c_int {
+        pub unsafe extern "C" fn $old(datatype: Word, at: *mut isize) -> c_int {
             // SAFETY: the same address.
             unsafe { bounds(datatype, at, $pick) }
         }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::array::{self, length};
 use crate::generated::names::index;
-use crate::handle::{self, Comm, Datatype, Handle, Info};
+use crate::handle::{self, Comm, Datatype, Handle, Info, Word};
 use crate::number::{self, STANDARD_T_BIND_MPI_COMM};
 use crate::{alias, error, standard};
 
@@ -15,11 +15,11 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     name: *mut c_char,
     name_length: *mut c_int,
     verbosity: *mut c_int,
-    datatypes: *mut c_int,
+    datatypes: *mut Word,
     displacements: *mut isize,
     elements: *mut c_int,
     enumeration: *mut usize,
-    info: *mut c_int,
+    info: *mut Word,
     description: *mut c_char,
     description_length: *mut c_int,
     bind: *mut c_int,
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
         } else {
             length(elements.read_unaligned())
         };
-        let mut found = array::handles::<Datatype>(datatypes, room);
+        let mut found = array::handles_to_come::<Datatype>(datatypes, room);
         let call: Call = standard::function(index::MPI_T_EVENT_GET_INFO);
         let code = call(
             index,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     unsafe {
         let mut comm = match object.is_null() || !bound_to_comm(index) {
             true => None,
-            false => Some(Comm::decode(object.cast::<c_int>().read_unaligned())),
+            false => Some(Comm::decode(object.cast::<Word>().read_unaligned())),
         };
         let object = comm.as_mut().map_or(object, |comm| (&raw mut *comm).cast());
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void, *mut usize, *mut c_int) -> c_int =

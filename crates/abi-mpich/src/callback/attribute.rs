@@ -6,31 +6,13 @@ use std::ffi::{c_int, c_void};
 
 use crate::generated::names::index;
 use crate::handle::{Comm, Datatype, Handle, Win};
-use crate::{alias, error, number, standard};
+use crate::{alias, error, number, own, standard};
 
 /// What the program has passed: one record for each key, never freed, because attributes outlive their key.
 struct Record {
     copy: usize,
     delete: usize,
     extra_state: *mut c_void,
-}
-
-/// `MPI_DUP_FN` and its like: gives the copy the same value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIR_Dup_fn(
-    _object: c_int,
-    _keyval: c_int,
-    _extra_state: *mut c_void,
-    value: *mut c_void,
-    copy: *mut c_void,
-    flag: *mut c_int,
-) -> c_int {
-    // SAFETY: the caller passes addresses of a pointer and of a number.
-    unsafe {
-        copy.cast::<*mut c_void>().write_unaligned(value);
-        flag.write_unaligned(1);
-    }
-    0
 }
 
 unsafe extern "C" fn copy<H: Handle>(
@@ -92,7 +74,7 @@ unsafe fn create<H: Handle>(
 ) -> c_int {
     let copies = match copy_function {
         0 => 0,
-        address if address == MPIR_Dup_fn as *const () as usize => number::STANDARD_DUP_FN as usize,
+        address if own::attribute::duplicates(address) => number::STANDARD_DUP_FN as usize,
         _ => copy::<H> as *const () as usize,
     };
     let deletes = match delete_function {

@@ -7,30 +7,30 @@ use std::ffi::c_int;
 use super::stub::{Stubs, stubs};
 use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
-use crate::handle::{self, Comm, Errhandler, File, Handle, Session, Win};
+use crate::handle::{self, Comm, Errhandler, File, Handle, Session, Win, Word};
 use crate::{alias, error, standard};
 
+/// Defines functions that make error handlers: what the function of the program gets for the object, and how that is made.
 macro_rules! handlers {
-    ($($create:ident $direct:ident $name:ident $kind:ident $stubs:ident $code:ident $run:ident;)*) => {$(
+    ($($create:ident $(= $direct:ident)?, $name:ident $stubs:ident $code:ident $run:ident, $seen:ty = $see:expr;)*) => {$(
         static $stubs: Stubs = Stubs::new();
 
         stubs!($code => $run, "rdx", "x2");
 
         unsafe extern "C" fn $run(object: *mut usize, code: *mut c_int, stub: usize) {
-            type Classic = <$kind as Handle>::Classic;
             let function = $stubs.function($code as *const () as usize, stub);
             // SAFETY: the program has passed a function of this type when the handler was made; the standard ABI passes
             // addresses of a handle and of a code.
             unsafe {
-                let mut object = $kind::encode(*object);
+                let mut object: $seen = $see(*object);
                 let mut code = error::encode(*code);
-                let function: unsafe extern "C" fn(*mut Classic, *mut c_int, ...) = std::mem::transmute(function);
+                let function: unsafe extern "C" fn(*mut $seen, *mut c_int, ...) = std::mem::transmute(function);
                 function(&raw mut object, &raw mut code);
             }
         }
 
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $create(function: usize, errhandler: *mut c_int) -> c_int {
+        pub unsafe extern "C" fn $create(function: usize, errhandler: *mut Word) -> c_int {
             let stub = match function {
                 0 => 0,
                 _ => match $stubs.take($code as *const () as usize, function) {
@@ -49,13 +49,27 @@ macro_rules! handlers {
                 error::encode(code)
             }
         }
-        alias!($direct => $create);
+        $(alias!($direct => $create);)?
     )*};
 }
 
 handlers! {
-    PMPI_Comm_create_errhandler MPI_Comm_create_errhandler MPI_COMM_CREATE_ERRHANDLER Comm OF_COMM comm run_comm;
-    PMPI_File_create_errhandler MPI_File_create_errhandler MPI_FILE_CREATE_ERRHANDLER File OF_FILE file run_file;
-    PMPI_Session_create_errhandler MPI_Session_create_errhandler MPI_SESSION_CREATE_ERRHANDLER Session OF_SESSION session run_session;
-    PMPI_Win_create_errhandler MPI_Win_create_errhandler MPI_WIN_CREATE_ERRHANDLER Win OF_WIN win run_win;
+    PMPI_Comm_create_errhandler = MPI_Comm_create_errhandler, MPI_COMM_CREATE_ERRHANDLER OF_COMM comm run_comm, Word = Comm::encode;
+    PMPI_File_create_errhandler = MPI_File_create_errhandler, MPI_FILE_CREATE_ERRHANDLER OF_FILE file run_file, usize = File::encode;
+    PMPI_Session_create_errhandler = MPI_Session_create_errhandler, MPI_SESSION_CREATE_ERRHANDLER OF_SESSION session run_session, Word = Session::encode;
+    PMPI_Win_create_errhandler = MPI_Win_create_errhandler, MPI_WIN_CREATE_ERRHANDLER OF_WIN win run_win, Word = Win::encode;
+}
+
+/// Error handlers that Fortran makes, whose function gets the integer of the object.
+#[cfg(feature = "openmpi")]
+mod of_fortran {
+    use super::*;
+    use crate::own::fortran::number;
+
+    handlers! {
+        weft_fortran_comm_create_errhandler, MPI_COMM_CREATE_ERRHANDLER OF_COMM comm run_comm, c_int = number::<Comm>;
+        weft_fortran_file_create_errhandler, MPI_FILE_CREATE_ERRHANDLER OF_FILE file run_file, c_int = number::<File>;
+        weft_fortran_session_create_errhandler, MPI_SESSION_CREATE_ERRHANDLER OF_SESSION session run_session, c_int = number::<Session>;
+        weft_fortran_win_create_errhandler, MPI_WIN_CREATE_ERRHANDLER OF_WIN win run_win, c_int = number::<Win>;
+    }
 }

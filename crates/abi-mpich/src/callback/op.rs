@@ -7,11 +7,12 @@ use std::ffi::{c_int, c_void};
 use super::stub::{Stubs, stubs};
 use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
-use crate::handle::{self, Datatype, Handle, Op};
+use crate::handle::{self, Datatype, Handle, Op, Word};
 use crate::{alias, error, standard};
 
+/// Defines functions that make operations: what the function of the program gets for the datatype, and how that is made.
 macro_rules! operations {
-    ($($create:ident $direct:ident $name:ident $stubs:ident $code:ident $run:ident $count:ty;)*) => {$(
+    ($($create:ident $(= $direct:ident)?, $name:ident $stubs:ident $code:ident $run:ident $count:ty, $seen:ty = $see:expr;)*) => {$(
         static $stubs: Stubs = Stubs::new();
 
         stubs!($code => $run, "r8", "x4");
@@ -27,15 +28,15 @@ macro_rules! operations {
             // SAFETY: the program has passed a function of this type when the operation was made; the standard ABI passes the
             // address of a handle.
             unsafe {
-                let mut datatype = Datatype::encode(*datatype);
-                let function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut $count, *mut c_int) =
+                let mut datatype: $seen = $see(*datatype);
+                let function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut $count, *mut $seen) =
                     std::mem::transmute(function);
                 function(operand, into, count, &raw mut datatype);
             }
         }
 
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $create(function: usize, commute: c_int, op: *mut c_int) -> c_int {
+        pub unsafe extern "C" fn $create(function: usize, commute: c_int, op: *mut Word) -> c_int {
             let stub = match function {
                 0 => 0,
                 _ => match $stubs.take($code as *const () as usize, function) {
@@ -54,11 +55,23 @@ macro_rules! operations {
                 error::encode(code)
             }
         }
-        alias!($direct => $create);
+        $(alias!($direct => $create);)?
     )*};
 }
 
 operations! {
-    PMPI_Op_create MPI_Op_create MPI_OP_CREATE SMALL small run_small c_int;
-    PMPI_Op_create_c MPI_Op_create_c MPI_OP_CREATE_C LARGE large run_large i64;
+    PMPI_Op_create = MPI_Op_create, MPI_OP_CREATE SMALL small run_small c_int, Word = Datatype::encode;
+    PMPI_Op_create_c = MPI_Op_create_c, MPI_OP_CREATE_C LARGE large run_large i64, Word = Datatype::encode;
+}
+
+/// Operations that Fortran makes, whose function gets the integer of the datatype.
+#[cfg(feature = "openmpi")]
+mod of_fortran {
+    use super::*;
+    use crate::own::fortran::number;
+
+    operations! {
+        weft_fortran_op_create, MPI_OP_CREATE SMALL small run_small c_int, c_int = number::<Datatype>;
+        weft_fortran_op_create_c, MPI_OP_CREATE_C LARGE large run_large i64, c_int = number::<Datatype>;
+    }
 }

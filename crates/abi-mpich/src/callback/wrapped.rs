@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use weft_atomic::{AtomicUsize, Ordering};
 
 use crate::generated::names::index;
-use crate::handle::{self, Datatype, Handle, Request};
+use crate::handle::{self, Datatype, Handle, Request, Word};
 use crate::status::{Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -20,13 +20,10 @@ struct GeneralRequest {
 }
 
 unsafe extern "C" fn query(request: *mut GeneralRequest, status: *mut Standard) -> c_int {
-    let mut classic = Classic {
-        count_low: 0,
-        count_high_and_cancelled: 0,
-        source: number::rank::encode(number::STANDARD_ANY_SOURCE),
-        tag: number::ANY_TAG,
-        error: 0,
-    };
+    let mut classic = Classic::empty(
+        number::rank::encode(number::STANDARD_ANY_SOURCE),
+        number::ANY_TAG,
+    );
     // SAFETY: the standard ABI passes the record of the request, and a status to fill in.
     unsafe {
         if !status.is_null() {
@@ -59,7 +56,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     free_function: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
     cancel_function: Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>,
     extra_state: *mut c_void,
-    request: *mut c_int,
+    request: *mut Word,
 ) -> c_int {
     type Start =
         unsafe extern "C" fn(usize, usize, usize, *mut GeneralRequest, *mut usize) -> c_int;
@@ -121,7 +118,7 @@ struct Representation {
 unsafe extern "C" fn extent(datatype: usize, extent: *mut isize, of: *mut Representation) -> c_int {
     // SAFETY: the standard ABI passes the record; the program has passed a function of this type.
     unsafe {
-        let function: unsafe extern "C" fn(c_int, *mut isize, *mut c_void) -> c_int =
+        let function: unsafe extern "C" fn(Word, *mut isize, *mut c_void) -> c_int =
             std::mem::transmute((*of).extent);
         error::decode_any(function(
             Datatype::encode(datatype),
@@ -175,7 +172,7 @@ macro_rules! representations {
             position: i64,
             of: *mut Representation,
         ) -> c_int {
-            type Convert = unsafe extern "C" fn(*mut c_void, c_int, $count, *mut c_void, i64, *mut c_void) -> c_int;
+            type Convert = unsafe extern "C" fn(*mut c_void, Word, $count, *mut c_void, i64, *mut c_void) -> c_int;
             // SAFETY: the standard ABI passes the record; the program has passed a function of this type.
             unsafe {
                 let function: Convert = std::mem::transmute((*of).$field);
@@ -239,7 +236,7 @@ unsafe extern "C" fn freed(registration: usize, safety: c_int, listener: *mut Li
 pub unsafe extern "C" fn PMPI_T_event_register_callback(
     registration: usize,
     safety: c_int,
-    info: c_int,
+    info: Word,
     user_data: *mut c_void,
     function: usize,
 ) -> c_int {

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -29,32 +29,28 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
 alias!(MPI_Abi_get_fortran_booleans => PMPI_Abi_get_fortran_booleans);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_ABI_GET_FORTRAN_INFO);
         let code = call(handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
 alias!(MPI_Abi_get_fortran_info => PMPI_Abi_get_fortran_info);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_ABI_GET_INFO);
         let code = call(handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
@@ -76,7 +72,7 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
 alias!(MPI_Abi_set_fortran_booleans => PMPI_Abi_set_fortran_booleans);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =

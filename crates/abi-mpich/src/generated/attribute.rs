@@ -8,12 +8,12 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Attr_delete(comm: c_int, keyval: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Attr_delete(comm: Word, keyval: c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -28,7 +28,7 @@ alias!(MPI_Attr_delete => PMPI_Attr_delete);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_put(
-    comm: c_int,
+    comm: Word,
     keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn PMPI_Attr_put(
 alias!(MPI_Attr_put => PMPI_Attr_put);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: c_int, comm_keyval: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: Word, comm_keyval: c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -77,7 +77,7 @@ alias!(MPI_Comm_free_keyval => PMPI_Comm_free_keyval);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_attr(
-    comm: c_int,
+    comm: Word,
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
 alias!(MPI_Keyval_free => PMPI_Keyval_free);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: c_int, type_keyval: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: Word, type_keyval: c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -142,7 +142,7 @@ alias!(MPI_Type_free_keyval => PMPI_Type_free_keyval);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_attr(
-    datatype: c_int,
+    datatype: Word,
     type_keyval: c_int,
     attribute_val: *mut c_void,
     flag: *mut c_int,
@@ -163,7 +163,7 @@ alias!(MPI_Type_get_attr => PMPI_Type_get_attr);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_set_attr(
-    datatype: c_int,
+    datatype: Word,
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
 alias!(MPI_Type_set_attr => PMPI_Type_set_attr);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_delete_attr(win: c_int, win_keyval: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_delete_attr(win: Word, win_keyval: c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -212,7 +212,7 @@ alias!(MPI_Win_free_keyval => PMPI_Win_free_keyval);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_attr(
-    win: c_int,
+    win: Word,
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -75,16 +75,14 @@ pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
 alias!(MPI_Buffer_flush => PMPI_Buffer_flush);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_BUFFER_IFLUSH);
         let code = call(handle::out_pointer(request, &mut request_made));
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -92,7 +90,7 @@ alias!(MPI_Buffer_iflush => PMPI_Buffer_iflush);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
-    comm: c_int,
+    comm: Word,
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
@@ -111,7 +109,7 @@ alias!(MPI_Comm_attach_buffer => PMPI_Comm_attach_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
-    comm: c_int,
+    comm: Word,
     buffer: *mut c_void,
     size: i64,
 ) -> c_int {
@@ -130,7 +128,7 @@ alias!(MPI_Comm_attach_buffer_c => PMPI_Comm_attach_buffer_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
-    comm: c_int,
+    comm: Word,
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
@@ -149,7 +147,7 @@ alias!(MPI_Comm_detach_buffer => PMPI_Comm_detach_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
-    comm: c_int,
+    comm: Word,
     buffer_addr: *mut c_void,
     size: *mut i64,
 ) -> c_int {
@@ -167,7 +165,7 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
 alias!(MPI_Comm_detach_buffer_c => PMPI_Comm_detach_buffer_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -178,7 +176,7 @@ pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: c_int) -> c_int {
 alias!(MPI_Comm_flush_buffer => PMPI_Comm_flush_buffer);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c_int, request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: Word, request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
@@ -188,9 +186,7 @@ pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c_int, request: *mut c_in
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -198,7 +194,7 @@ alias!(MPI_Comm_iflush_buffer => PMPI_Comm_iflush_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_attach_buffer(
-    session: c_int,
+    session: Word,
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
@@ -217,7 +213,7 @@ alias!(MPI_Session_attach_buffer => PMPI_Session_attach_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
-    session: c_int,
+    session: Word,
     buffer: *mut c_void,
     size: i64,
 ) -> c_int {
@@ -236,7 +232,7 @@ alias!(MPI_Session_attach_buffer_c => PMPI_Session_attach_buffer_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_detach_buffer(
-    session: c_int,
+    session: Word,
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
@@ -255,7 +251,7 @@ alias!(MPI_Session_detach_buffer => PMPI_Session_detach_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
-    session: c_int,
+    session: Word,
     buffer_addr: *mut c_void,
     size: *mut i64,
 ) -> c_int {
@@ -273,7 +269,7 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
 alias!(MPI_Session_detach_buffer_c => PMPI_Session_detach_buffer_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -284,7 +280,7 @@ pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: c_int) -> c_int {
 alias!(MPI_Session_flush_buffer => PMPI_Session_flush_buffer);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_iflush_buffer(session: c_int, request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Session_iflush_buffer(session: Word, request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
@@ -294,9 +290,7 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(session: c_int, request: *mu
             handle::Session::decode(session),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,11 +16,11 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -50,11 +50,11 @@ alias!(MPI_Allgather => PMPI_Allgather);
 pub unsafe extern "C" fn PMPI_Allgather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -84,12 +84,12 @@ alias!(MPI_Allgather_c => PMPI_Allgather_c);
 pub unsafe extern "C" fn PMPI_Allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -121,12 +121,12 @@ alias!(MPI_Allgatherv => PMPI_Allgatherv);
 pub unsafe extern "C" fn PMPI_Allgatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -159,9 +159,9 @@ pub unsafe extern "C" fn PMPI_Allreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -190,9 +190,9 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -220,11 +220,11 @@ alias!(MPI_Allreduce_c => PMPI_Allreduce_c);
 pub unsafe extern "C" fn PMPI_Alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -254,11 +254,11 @@ alias!(MPI_Alltoall => PMPI_Alltoall);
 pub unsafe extern "C" fn PMPI_Alltoall_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -289,12 +289,12 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -329,12 +329,12 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -369,12 +369,12 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtypes: *const c_int,
-    comm: c_int,
+    recvtypes: *const Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -420,12 +420,12 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
+    recvtypes: *const Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -467,7 +467,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
 alias!(MPI_Alltoallw_c => PMPI_Alltoallw_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Barrier(comm: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Barrier(comm: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_BARRIER);
@@ -480,9 +480,9 @@ alias!(MPI_Barrier => PMPI_Barrier);
 pub unsafe extern "C" fn PMPI_Bcast(
     buffer: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -503,9 +503,9 @@ alias!(MPI_Bcast => PMPI_Bcast);
 pub unsafe extern "C" fn PMPI_Bcast_c(
     buffer: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -527,9 +527,9 @@ pub unsafe extern "C" fn PMPI_Exscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -558,9 +558,9 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -588,12 +588,12 @@ alias!(MPI_Exscan_c => PMPI_Exscan_c);
 pub unsafe extern "C" fn PMPI_Gather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -625,12 +625,12 @@ alias!(MPI_Gather => PMPI_Gather);
 pub unsafe extern "C" fn PMPI_Gather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -662,13 +662,13 @@ alias!(MPI_Gather_c => PMPI_Gather_c);
 pub unsafe extern "C" fn PMPI_Gatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -702,13 +702,13 @@ alias!(MPI_Gatherv => PMPI_Gatherv);
 pub unsafe extern "C" fn PMPI_Gatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -743,10 +743,10 @@ pub unsafe extern "C" fn PMPI_Reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -777,10 +777,10 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -811,9 +811,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -842,9 +842,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -873,9 +873,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -904,9 +904,9 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -935,9 +935,9 @@ pub unsafe extern "C" fn PMPI_Scan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -966,9 +966,9 @@ pub unsafe extern "C" fn PMPI_Scan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -996,12 +996,12 @@ alias!(MPI_Scan_c => PMPI_Scan_c);
 pub unsafe extern "C" fn PMPI_Scatter(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1033,12 +1033,12 @@ alias!(MPI_Scatter => PMPI_Scatter);
 pub unsafe extern "C" fn PMPI_Scatter_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1071,12 +1071,12 @@ pub unsafe extern "C" fn PMPI_Scatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1111,12 +1111,12 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     displs: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

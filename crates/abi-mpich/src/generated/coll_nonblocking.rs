@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,12 +16,12 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Iallgather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -46,9 +46,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -58,12 +56,12 @@ alias!(MPI_Iallgather => PMPI_Iallgather);
 pub unsafe extern "C" fn PMPI_Iallgather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -88,9 +86,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -100,13 +96,13 @@ alias!(MPI_Iallgather_c => PMPI_Iallgather_c);
 pub unsafe extern "C" fn PMPI_Iallgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -133,9 +129,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -145,13 +139,13 @@ alias!(MPI_Iallgatherv => PMPI_Iallgatherv);
 pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -178,9 +172,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -191,10 +183,10 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -217,9 +209,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -230,10 +220,10 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -256,9 +246,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -268,12 +256,12 @@ alias!(MPI_Iallreduce_c => PMPI_Iallreduce_c);
 pub unsafe extern "C" fn PMPI_Ialltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -298,9 +286,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -310,12 +296,12 @@ alias!(MPI_Ialltoall => PMPI_Ialltoall);
 pub unsafe extern "C" fn PMPI_Ialltoall_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -340,9 +326,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -353,13 +337,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -388,9 +372,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -401,13 +383,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -436,9 +418,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -449,13 +429,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -495,9 +475,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -508,13 +486,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -554,16 +532,14 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
 alias!(MPI_Ialltoallw_c => PMPI_Ialltoallw_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibarrier(comm: c_int, request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Ibarrier(comm: Word, request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
@@ -573,9 +549,7 @@ pub unsafe extern "C" fn PMPI_Ibarrier(comm: c_int, request: *mut c_int) -> c_in
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -585,10 +559,10 @@ alias!(MPI_Ibarrier => PMPI_Ibarrier);
 pub unsafe extern "C" fn PMPI_Ibcast(
     buffer: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -609,9 +583,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -621,10 +593,10 @@ alias!(MPI_Ibcast => PMPI_Ibcast);
 pub unsafe extern "C" fn PMPI_Ibcast_c(
     buffer: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -639,9 +611,7 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -652,10 +622,10 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -678,9 +648,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -691,10 +659,10 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -717,9 +685,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -729,13 +695,13 @@ alias!(MPI_Iexscan_c => PMPI_Iexscan_c);
 pub unsafe extern "C" fn PMPI_Igather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -762,9 +728,7 @@ pub unsafe extern "C" fn PMPI_Igather(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -774,13 +738,13 @@ alias!(MPI_Igather => PMPI_Igather);
 pub unsafe extern "C" fn PMPI_Igather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -807,9 +771,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -819,14 +781,14 @@ alias!(MPI_Igather_c => PMPI_Igather_c);
 pub unsafe extern "C" fn PMPI_Igatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -855,9 +817,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -867,14 +827,14 @@ alias!(MPI_Igatherv => PMPI_Igatherv);
 pub unsafe extern "C" fn PMPI_Igatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -903,9 +863,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -916,11 +874,11 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -945,9 +903,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -958,11 +914,11 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -987,9 +943,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1000,10 +954,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1026,9 +980,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1039,10 +991,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1065,9 +1017,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1078,10 +1028,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1104,9 +1054,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1117,10 +1065,10 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1143,9 +1091,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1156,10 +1102,10 @@ pub unsafe extern "C" fn PMPI_Iscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1182,9 +1128,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1195,10 +1139,10 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1221,9 +1165,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1233,13 +1175,13 @@ alias!(MPI_Iscan_c => PMPI_Iscan_c);
 pub unsafe extern "C" fn PMPI_Iscatter(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1266,9 +1208,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1278,13 +1218,13 @@ alias!(MPI_Iscatter => PMPI_Iscatter);
 pub unsafe extern "C" fn PMPI_Iscatter_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1311,9 +1251,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1324,13 +1262,13 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1359,9 +1297,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1372,13 +1308,13 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     displs: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1407,9 +1343,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

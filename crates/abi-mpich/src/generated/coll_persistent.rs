@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,13 +16,13 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -49,9 +49,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -61,13 +59,13 @@ alias!(MPI_Allgather_init => PMPI_Allgather_init);
 pub unsafe extern "C" fn PMPI_Allgather_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -94,9 +92,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -106,14 +102,14 @@ alias!(MPI_Allgather_init_c => PMPI_Allgather_init_c);
 pub unsafe extern "C" fn PMPI_Allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -142,9 +138,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -154,14 +148,14 @@ alias!(MPI_Allgatherv_init => PMPI_Allgatherv_init);
 pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -190,9 +184,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -203,11 +195,11 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -232,9 +224,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -245,11 +235,11 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -274,9 +264,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -286,13 +274,13 @@ alias!(MPI_Allreduce_init_c => PMPI_Allreduce_init_c);
 pub unsafe extern "C" fn PMPI_Alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -319,9 +307,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -331,13 +317,13 @@ alias!(MPI_Alltoall_init => PMPI_Alltoall_init);
 pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -364,9 +350,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -377,14 +361,14 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -415,9 +399,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -428,14 +410,14 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -466,9 +448,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -479,14 +459,14 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -528,9 +508,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -541,14 +519,14 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -590,16 +568,14 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
 alias!(MPI_Alltoallw_init_c => PMPI_Alltoallw_init_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Barrier_init(comm: c_int, info: c_int, request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Barrier_init(comm: Word, info: Word, request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_made = 0;
@@ -610,9 +586,7 @@ pub unsafe extern "C" fn PMPI_Barrier_init(comm: c_int, info: c_int, request: *m
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -622,11 +596,11 @@ alias!(MPI_Barrier_init => PMPI_Barrier_init);
 pub unsafe extern "C" fn PMPI_Bcast_init(
     buffer: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -649,9 +623,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -661,11 +633,11 @@ alias!(MPI_Bcast_init => PMPI_Bcast_init);
 pub unsafe extern "C" fn PMPI_Bcast_init_c(
     buffer: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -688,9 +660,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -701,11 +671,11 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -730,9 +700,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -743,11 +711,11 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -772,9 +740,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -784,14 +750,14 @@ alias!(MPI_Exscan_init_c => PMPI_Exscan_init_c);
 pub unsafe extern "C" fn PMPI_Gather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -820,9 +786,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -832,14 +796,14 @@ alias!(MPI_Gather_init => PMPI_Gather_init);
 pub unsafe extern "C" fn PMPI_Gather_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -868,9 +832,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -880,15 +842,15 @@ alias!(MPI_Gather_init_c => PMPI_Gather_init_c);
 pub unsafe extern "C" fn PMPI_Gatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -919,9 +881,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -931,15 +891,15 @@ alias!(MPI_Gatherv_init => PMPI_Gatherv_init);
 pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -970,9 +930,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -983,12 +941,12 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1015,9 +973,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1028,12 +984,12 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1060,9 +1016,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1073,11 +1027,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1102,9 +1056,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1115,11 +1067,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1144,9 +1096,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1157,11 +1107,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1186,9 +1136,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1199,11 +1147,11 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1228,9 +1176,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1241,11 +1187,11 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1270,9 +1216,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1283,11 +1227,11 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    op: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1312,9 +1256,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1324,14 +1266,14 @@ alias!(MPI_Scan_init_c => PMPI_Scan_init_c);
 pub unsafe extern "C" fn PMPI_Scatter_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1360,9 +1302,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1372,14 +1312,14 @@ alias!(MPI_Scatter_init => PMPI_Scatter_init);
 pub unsafe extern "C" fn PMPI_Scatter_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1408,9 +1348,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1421,14 +1359,14 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1459,9 +1397,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1472,14 +1408,14 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     displs: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     root: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1510,9 +1446,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

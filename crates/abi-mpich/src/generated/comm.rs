@@ -8,16 +8,12 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_compare(
-    comm1: c_int,
-    comm2: c_int,
-    result: *mut c_int,
-) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_compare(comm1: Word, comm2: Word, result: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_int) -> c_int =
@@ -34,7 +30,7 @@ pub unsafe extern "C" fn PMPI_Comm_compare(
 alias!(MPI_Comm_compare => PMPI_Comm_compare);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_create(comm: c_int, group: c_int, newcomm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_create(comm: Word, group: Word, newcomm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
@@ -45,9 +41,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(comm: c_int, group: c_int, newcomm: *m
             handle::Group::decode(group),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -55,11 +49,11 @@ alias!(MPI_Comm_create => PMPI_Comm_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_create_from_group(
-    group: c_int,
+    group: Word,
     stringtag: *const c_char,
-    info: c_int,
-    errhandler: c_int,
-    newcomm: *mut c_int,
+    info: Word,
+    errhandler: Word,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -73,9 +67,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
             handle::Errhandler::decode(errhandler),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -83,10 +75,10 @@ alias!(MPI_Comm_create_from_group => PMPI_Comm_create_from_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_create_group(
-    comm: c_int,
-    group: c_int,
+    comm: Word,
+    group: Word,
     tag: c_int,
-    newcomm: *mut c_int,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -99,16 +91,14 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
             tag,
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_create_group => PMPI_Comm_create_group);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_dup(comm: c_int, newcomm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_dup(comm: Word, newcomm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
@@ -118,9 +108,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup(comm: c_int, newcomm: *mut c_int) -> c_in
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -128,9 +116,9 @@ alias!(MPI_Comm_dup => PMPI_Comm_dup);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
-    comm: c_int,
-    info: c_int,
-    newcomm: *mut c_int,
+    comm: Word,
+    info: Word,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -142,16 +130,14 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
             handle::Info::decode(info),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_dup_with_info => PMPI_Comm_dup_with_info);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_there = handle::load::<handle::Comm>(comm);
@@ -165,7 +151,7 @@ pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut c_int) -> c_int {
 alias!(MPI_Comm_free => PMPI_Comm_free);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c_int, info_used: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_get_info(comm: Word, info_used: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
@@ -175,9 +161,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c_int, info_used: *mut c_int) 
             handle::Comm::decode(comm),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -185,21 +169,38 @@ alias!(MPI_Comm_get_info => PMPI_Comm_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_name(
-    comm: c_int,
+    comm: Word,
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
+        let mut comm_name_text = [0_u8; number::STANDARD_MAX_OBJECT_NAME];
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(index::MPI_COMM_GET_NAME);
-        error::encode(call(handle::Comm::decode(comm), comm_name, resultlen))
+        let code = call(
+            handle::Comm::decode(comm),
+            if comm_name.is_null() {
+                comm_name
+            } else {
+                comm_name_text.as_mut_ptr().cast()
+            },
+            resultlen,
+        );
+        number::give_text(
+            code,
+            &comm_name_text,
+            number::MAX_OBJECT_NAME,
+            comm_name.cast(),
+            resultlen,
+        );
+        error::encode(code)
     }
 }
 alias!(MPI_Comm_get_name => PMPI_Comm_get_name);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_group(comm: c_int, group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_group(comm: Word, group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
@@ -209,9 +210,7 @@ pub unsafe extern "C" fn PMPI_Comm_group(comm: c_int, group: *mut c_int) -> c_in
             handle::Comm::decode(comm),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
@@ -219,9 +218,9 @@ alias!(MPI_Comm_group => PMPI_Comm_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_idup(
-    comm: c_int,
-    newcomm: *mut c_int,
-    request: *mut c_int,
+    comm: Word,
+    newcomm: *mut Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -234,12 +233,8 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
             handle::out_pointer(newcomm, &mut newcomm_made),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -247,10 +242,10 @@ alias!(MPI_Comm_idup => PMPI_Comm_idup);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
-    comm: c_int,
-    info: c_int,
-    newcomm: *mut c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    newcomm: *mut Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -264,19 +259,15 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
             handle::out_pointer(newcomm, &mut newcomm_made),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_rank(comm: c_int, rank: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_rank(comm: Word, rank: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -289,7 +280,7 @@ pub unsafe extern "C" fn PMPI_Comm_rank(comm: c_int, rank: *mut c_int) -> c_int 
 alias!(MPI_Comm_rank => PMPI_Comm_rank);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c_int, group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: Word, group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
@@ -299,16 +290,14 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c_int, group: *mut c_int) 
             handle::Comm::decode(comm),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_remote_group => PMPI_Comm_remote_group);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: c_int, size: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: Word, size: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -319,7 +308,7 @@ pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: c_int, size: *mut c_int) ->
 alias!(MPI_Comm_remote_size => PMPI_Comm_remote_size);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_set_info(comm: c_int, info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_set_info(comm: Word, info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -330,7 +319,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_info(comm: c_int, info: c_int) -> c_int {
 alias!(MPI_Comm_set_info => PMPI_Comm_set_info);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_set_name(comm: c_int, comm_name: *const c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_set_name(comm: Word, comm_name: *const c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
@@ -341,7 +330,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_name(comm: c_int, comm_name: *const c_cha
 alias!(MPI_Comm_set_name => PMPI_Comm_set_name);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_size(comm: c_int, size: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_size(comm: Word, size: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -353,10 +342,10 @@ alias!(MPI_Comm_size => PMPI_Comm_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_split(
-    comm: c_int,
+    comm: Word,
     color: c_int,
     key: c_int,
-    newcomm: *mut c_int,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -369,9 +358,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
             key,
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -379,11 +366,11 @@ alias!(MPI_Comm_split => PMPI_Comm_split);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_split_type(
-    comm: c_int,
+    comm: Word,
     split_type: c_int,
     key: c_int,
-    info: c_int,
-    newcomm: *mut c_int,
+    info: Word,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -397,16 +384,14 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
             handle::Info::decode(info),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_split_type => PMPI_Comm_split_type);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: c_int, flag: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: Word, flag: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -418,12 +403,12 @@ alias!(MPI_Comm_test_inter => PMPI_Comm_test_inter);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Intercomm_create(
-    local_comm: c_int,
+    local_comm: Word,
     local_leader: c_int,
-    peer_comm: c_int,
+    peer_comm: Word,
     remote_leader: c_int,
     tag: c_int,
-    newintercomm: *mut c_int,
+    newintercomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -438,9 +423,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
             tag,
             handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newintercomm, newintercomm_made);
-        }
+        handle::store_made::<handle::Comm>(newintercomm, newintercomm_made);
         error::encode(code)
     }
 }
@@ -448,14 +431,14 @@ alias!(MPI_Intercomm_create => PMPI_Intercomm_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
-    local_group: c_int,
+    local_group: Word,
     local_leader: c_int,
-    remote_group: c_int,
+    remote_group: Word,
     remote_leader: c_int,
     stringtag: *const c_char,
-    info: c_int,
-    errhandler: c_int,
-    newintercomm: *mut c_int,
+    info: Word,
+    errhandler: Word,
+    newintercomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -480,9 +463,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
             handle::Errhandler::decode(errhandler),
             handle::out_pointer(newintercomm, &mut newintercomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newintercomm, newintercomm_made);
-        }
+        handle::store_made::<handle::Comm>(newintercomm, newintercomm_made);
         error::encode(code)
     }
 }
@@ -490,9 +471,9 @@ alias!(MPI_Intercomm_create_from_groups => PMPI_Intercomm_create_from_groups);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Intercomm_merge(
-    intercomm: c_int,
+    intercomm: Word,
     high: c_int,
-    newintracomm: *mut c_int,
+    newintracomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -504,9 +485,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
             high,
             handle::out_pointer(newintracomm, &mut newintracomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newintracomm, newintracomm_made);
-        }
+        handle::store_made::<handle::Comm>(newintracomm, newintracomm_made);
         error::encode(code)
     }
 }

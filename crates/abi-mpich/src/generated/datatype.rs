@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -49,11 +49,11 @@ alias!(MPI_Get_address => PMPI_Get_address);
 pub unsafe extern "C" fn PMPI_Pack(
     inbuf: *const c_void,
     incount: c_int,
-    datatype: c_int,
+    datatype: Word,
     outbuf: *mut c_void,
     outsize: c_int,
     position: *mut c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -83,11 +83,11 @@ alias!(MPI_Pack => PMPI_Pack);
 pub unsafe extern "C" fn PMPI_Pack_c(
     inbuf: *const c_void,
     incount: i64,
-    datatype: c_int,
+    datatype: Word,
     outbuf: *mut c_void,
     outsize: i64,
     position: *mut i64,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
     datarep: *const c_char,
     inbuf: *const c_void,
     incount: c_int,
-    datatype: c_int,
+    datatype: Word,
     outbuf: *mut c_void,
     outsize: isize,
     position: *mut isize,
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
     datarep: *const c_char,
     inbuf: *const c_void,
     incount: i64,
-    datatype: c_int,
+    datatype: Word,
     outbuf: *mut c_void,
     outsize: i64,
     position: *mut i64,
@@ -185,7 +185,7 @@ alias!(MPI_Pack_external_c => PMPI_Pack_external_c);
 pub unsafe extern "C" fn PMPI_Pack_external_size(
     datarep: *const c_char,
     incount: c_int,
-    datatype: c_int,
+    datatype: Word,
     size: *mut isize,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -206,7 +206,7 @@ alias!(MPI_Pack_external_size => PMPI_Pack_external_size);
 pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     datarep: *const c_char,
     incount: i64,
-    datatype: c_int,
+    datatype: Word,
     size: *mut i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -226,8 +226,8 @@ alias!(MPI_Pack_external_size_c => PMPI_Pack_external_size_c);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pack_size(
     incount: c_int,
-    datatype: c_int,
-    comm: c_int,
+    datatype: Word,
+    comm: Word,
     size: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -247,8 +247,8 @@ alias!(MPI_Pack_size => PMPI_Pack_size);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pack_size_c(
     incount: i64,
-    datatype: c_int,
-    comm: c_int,
+    datatype: Word,
+    comm: Word,
     size: *mut i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
 alias!(MPI_Pack_size_c => PMPI_Pack_size_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut datatype_there = handle::load::<handle::Datatype>(datatype);
@@ -282,8 +282,8 @@ alias!(MPI_Type_commit => PMPI_Type_commit);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_contiguous(
     count: c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -295,9 +295,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -306,8 +304,8 @@ alias!(MPI_Type_contiguous => PMPI_Type_contiguous);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_contiguous_c(
     count: i64,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -319,9 +317,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -337,8 +333,8 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     array_of_dargs: *const c_int,
     array_of_psizes: *const c_int,
     order: c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -377,9 +373,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -395,8 +389,8 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     array_of_dargs: *const c_int,
     array_of_psizes: *const c_int,
     order: c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -435,9 +429,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -447,7 +439,7 @@ alias!(MPI_Type_create_darray_c => PMPI_Type_create_darray_c);
 pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
     p: c_int,
     r: c_int,
-    newtype: *mut c_int,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -455,25 +447,21 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
             standard::function(index::MPI_TYPE_CREATE_F90_COMPLEX);
         let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
 alias!(MPI_Type_create_f90_complex => PMPI_Type_create_f90_complex);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
             standard::function(index::MPI_TYPE_CREATE_F90_INTEGER);
         let code = call(r, handle::out_pointer(newtype, &mut newtype_made));
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -483,7 +471,7 @@ alias!(MPI_Type_create_f90_integer => PMPI_Type_create_f90_integer);
 pub unsafe extern "C" fn PMPI_Type_create_f90_real(
     p: c_int,
     r: c_int,
-    newtype: *mut c_int,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -491,9 +479,7 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_real(
         let call: unsafe extern "C" fn(c_int, c_int, *mut usize) -> c_int =
             standard::function(index::MPI_TYPE_CREATE_F90_REAL);
         let code = call(p, r, handle::out_pointer(newtype, &mut newtype_made));
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -504,8 +490,8 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const isize,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -524,9 +510,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -537,8 +521,8 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     count: i64,
     array_of_blocklengths: *const i64,
     array_of_displacements: *const i64,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -552,9 +536,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -565,8 +547,8 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     count: c_int,
     blocklength: c_int,
     array_of_displacements: *const isize,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -580,9 +562,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -593,8 +573,8 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     count: i64,
     blocklength: i64,
     array_of_displacements: *const i64,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -608,9 +588,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -621,8 +599,8 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     count: c_int,
     blocklength: c_int,
     stride: isize,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -636,9 +614,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -649,8 +625,8 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     count: i64,
     blocklength: i64,
     stride: i64,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -664,9 +640,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -677,8 +651,8 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
     count: c_int,
     blocklength: c_int,
     array_of_displacements: *const c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -692,9 +666,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -705,8 +677,8 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     count: i64,
     blocklength: i64,
     array_of_displacements: *const i64,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -720,9 +692,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -730,10 +700,10 @@ alias!(MPI_Type_create_indexed_block_c => PMPI_Type_create_indexed_block_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_create_resized(
-    oldtype: c_int,
+    oldtype: Word,
     lb: isize,
     extent: isize,
-    newtype: *mut c_int,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -746,9 +716,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
             extent,
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -756,10 +724,10 @@ alias!(MPI_Type_create_resized => PMPI_Type_create_resized);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_create_resized_c(
-    oldtype: c_int,
+    oldtype: Word,
     lb: i64,
     extent: i64,
-    newtype: *mut c_int,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -772,9 +740,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
             extent,
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -785,8 +751,8 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const isize,
-    array_of_types: *const c_int,
-    newtype: *mut c_int,
+    array_of_types: *const Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -807,9 +773,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
             array_of_types_there.as_mut_ptr(),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -820,8 +784,8 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     count: i64,
     array_of_blocklengths: *const i64,
     array_of_displacements: *const i64,
-    array_of_types: *const c_int,
-    newtype: *mut c_int,
+    array_of_types: *const Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -842,9 +806,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
             array_of_types_there.as_mut_ptr(),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -857,8 +819,8 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     array_of_subsizes: *const c_int,
     array_of_starts: *const c_int,
     order: c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -881,9 +843,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -896,8 +856,8 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     array_of_subsizes: *const i64,
     array_of_starts: *const i64,
     order: c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -920,16 +880,14 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
 alias!(MPI_Type_create_subarray_c => PMPI_Type_create_subarray_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c_int, newtype: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_dup(oldtype: Word, newtype: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newtype_made = 0;
@@ -939,16 +897,14 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c_int, newtype: *mut c_int) -> c
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
 alias!(MPI_Type_dup => PMPI_Type_dup);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut datatype_there = handle::load::<handle::Datatype>(datatype);
@@ -963,7 +919,7 @@ alias!(MPI_Type_free => PMPI_Type_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_envelope(
-    datatype: c_int,
+    datatype: Word,
     num_integers: *mut c_int,
     num_addresses: *mut c_int,
     num_datatypes: *mut c_int,
@@ -993,7 +949,7 @@ alias!(MPI_Type_get_envelope => PMPI_Type_get_envelope);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
-    datatype: c_int,
+    datatype: Word,
     num_integers: *mut i64,
     num_addresses: *mut i64,
     num_large_counts: *mut i64,
@@ -1026,7 +982,7 @@ alias!(MPI_Type_get_envelope_c => PMPI_Type_get_envelope_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_extent(
-    datatype: c_int,
+    datatype: Word,
     lb: *mut isize,
     extent: *mut isize,
 ) -> c_int {
@@ -1041,7 +997,7 @@ alias!(MPI_Type_get_extent => PMPI_Type_get_extent);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_extent_c(
-    datatype: c_int,
+    datatype: Word,
     lb: *mut i64,
     extent: *mut i64,
 ) -> c_int {
@@ -1056,7 +1012,7 @@ alias!(MPI_Type_get_extent_c => PMPI_Type_get_extent_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_extent_x(
-    datatype: c_int,
+    datatype: Word,
     lb: *mut i64,
     extent: *mut i64,
 ) -> c_int {
@@ -1071,26 +1027,39 @@ alias!(MPI_Type_get_extent_x => PMPI_Type_get_extent_x);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_name(
-    datatype: c_int,
+    datatype: Word,
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
+        let mut type_name_text = [0_u8; number::STANDARD_MAX_OBJECT_NAME];
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(index::MPI_TYPE_GET_NAME);
-        error::encode(call(
+        let code = call(
             handle::Datatype::decode(datatype),
-            type_name,
+            if type_name.is_null() {
+                type_name
+            } else {
+                type_name_text.as_mut_ptr().cast()
+            },
             resultlen,
-        ))
+        );
+        number::give_text(
+            code,
+            &type_name_text,
+            number::MAX_OBJECT_NAME,
+            type_name.cast(),
+            resultlen,
+        );
+        error::encode(code)
     }
 }
 alias!(MPI_Type_get_name => PMPI_Type_get_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_true_extent(
-    datatype: c_int,
+    datatype: Word,
     true_lb: *mut isize,
     true_extent: *mut isize,
 ) -> c_int {
@@ -1109,7 +1078,7 @@ alias!(MPI_Type_get_true_extent => PMPI_Type_get_true_extent);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
-    datatype: c_int,
+    datatype: Word,
     true_lb: *mut i64,
     true_extent: *mut i64,
 ) -> c_int {
@@ -1128,7 +1097,7 @@ alias!(MPI_Type_get_true_extent_c => PMPI_Type_get_true_extent_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
-    datatype: c_int,
+    datatype: Word,
     true_lb: *mut i64,
     true_extent: *mut i64,
 ) -> c_int {
@@ -1147,9 +1116,9 @@ alias!(MPI_Type_get_true_extent_x => PMPI_Type_get_true_extent_x);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_get_value_index(
-    value_type: c_int,
-    index_type: c_int,
-    pair_type: *mut c_int,
+    value_type: Word,
+    index_type: Word,
+    pair_type: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1161,9 +1130,7 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
             handle::Datatype::decode(index_type),
             handle::out_pointer(pair_type, &mut pair_type_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(pair_type, pair_type_made);
-        }
+        handle::store_made::<handle::Datatype>(pair_type, pair_type_made);
         error::encode(code)
     }
 }
@@ -1174,8 +1141,8 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     count: c_int,
     array_of_blocklengths: *const c_int,
     array_of_displacements: *const c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1189,9 +1156,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1202,8 +1167,8 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     count: i64,
     array_of_blocklengths: *const i64,
     array_of_displacements: *const i64,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1217,9 +1182,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1229,7 +1192,7 @@ alias!(MPI_Type_indexed_c => PMPI_Type_indexed_c);
 pub unsafe extern "C" fn PMPI_Type_match_size(
     typeclass: c_int,
     size: c_int,
-    datatype: *mut c_int,
+    datatype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1241,16 +1204,14 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
             size,
             handle::out_pointer(datatype, &mut datatype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(datatype, datatype_made);
-        }
+        handle::store_made::<handle::Datatype>(datatype, datatype_made);
         error::encode(code)
     }
 }
 alias!(MPI_Type_match_size => PMPI_Type_match_size);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_set_name(datatype: c_int, type_name: *const c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_set_name(datatype: Word, type_name: *const c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
@@ -1261,7 +1222,7 @@ pub unsafe extern "C" fn PMPI_Type_set_name(datatype: c_int, type_name: *const c
 alias!(MPI_Type_set_name => PMPI_Type_set_name);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_size(datatype: c_int, size: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_size(datatype: Word, size: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -1272,7 +1233,7 @@ pub unsafe extern "C" fn PMPI_Type_size(datatype: c_int, size: *mut c_int) -> c_
 alias!(MPI_Type_size => PMPI_Type_size);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_size_c(datatype: c_int, size: *mut i64) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_size_c(datatype: Word, size: *mut i64) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
@@ -1283,7 +1244,7 @@ pub unsafe extern "C" fn PMPI_Type_size_c(datatype: c_int, size: *mut i64) -> c_
 alias!(MPI_Type_size_c => PMPI_Type_size_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Type_size_x(datatype: c_int, size: *mut i64) -> c_int {
+pub unsafe extern "C" fn PMPI_Type_size_x(datatype: Word, size: *mut i64) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
@@ -1298,8 +1259,8 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     count: c_int,
     blocklength: c_int,
     stride: c_int,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1313,9 +1274,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1326,8 +1285,8 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     count: i64,
     blocklength: i64,
     stride: i64,
-    oldtype: c_int,
-    newtype: *mut c_int,
+    oldtype: Word,
+    newtype: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1341,9 +1300,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
             handle::Datatype::decode(oldtype),
             handle::out_pointer(newtype, &mut newtype_made),
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(newtype, newtype_made);
-        }
+        handle::store_made::<handle::Datatype>(newtype, newtype_made);
         error::encode(code)
     }
 }
@@ -1356,8 +1313,8 @@ pub unsafe extern "C" fn PMPI_Unpack(
     position: *mut c_int,
     outbuf: *mut c_void,
     outcount: c_int,
-    datatype: c_int,
-    comm: c_int,
+    datatype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1390,8 +1347,8 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
     position: *mut i64,
     outbuf: *mut c_void,
     outcount: i64,
-    datatype: c_int,
-    comm: c_int,
+    datatype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1425,7 +1382,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
     position: *mut isize,
     outbuf: *mut c_void,
     outcount: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1459,7 +1416,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
     position: *mut i64,
     outbuf: *mut c_void,
     outcount: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

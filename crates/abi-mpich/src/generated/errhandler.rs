@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const 
 alias!(MPI_Add_error_string => PMPI_Add_error_string);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: c_int, errorcode: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: Word, errorcode: c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: c_int, errorcode: c_int
 alias!(MPI_Comm_call_errhandler => PMPI_Comm_call_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: c_int, errhandler: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: Word, errhandler: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
@@ -71,16 +71,14 @@ pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: c_int, errhandler: *mut 
             handle::Comm::decode(comm),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_get_errhandler => PMPI_Comm_get_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: c_int, errhandler: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: Word, errhandler: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -94,7 +92,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: c_int, errhandler: c_int
 alias!(MPI_Comm_set_errhandler => PMPI_Comm_set_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_there = handle::load::<handle::Errhandler>(errhandler);
@@ -108,19 +106,6 @@ pub unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut c_int) -> c_int {
 alias!(MPI_Errhandler_free => PMPI_Errhandler_free);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
-    unsafe {
-        let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
-            standard::function(index::MPI_ERROR_CLASS);
-        let code = call(error::decode(errorcode), errorclass);
-        array::encode_numbers(code, errorclass, 1, error::encode);
-        error::encode(code)
-    }
-}
-alias!(MPI_Error_class => PMPI_Error_class);
-
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_string(
     errorcode: c_int,
     string: *mut c_char,
@@ -128,9 +113,26 @@ pub unsafe extern "C" fn PMPI_Error_string(
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
+        let mut string_text = [0_u8; number::STANDARD_MAX_ERROR_STRING];
         let call: unsafe extern "C" fn(c_int, *mut c_char, *mut c_int) -> c_int =
             standard::function(index::MPI_ERROR_STRING);
-        error::encode(call(error::decode(errorcode), string, resultlen))
+        let code = call(
+            error::decode(errorcode),
+            if string.is_null() {
+                string
+            } else {
+                string_text.as_mut_ptr().cast()
+            },
+            resultlen,
+        );
+        number::give_text(
+            code,
+            &string_text,
+            number::MAX_ERROR_STRING,
+            string.cast(),
+            resultlen,
+        );
+        error::encode(code)
     }
 }
 alias!(MPI_Error_string => PMPI_Error_string);
@@ -169,7 +171,7 @@ pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
 alias!(MPI_Remove_error_string => PMPI_Remove_error_string);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_call_errhandler(session: c_int, errorcode: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Session_call_errhandler(session: Word, errorcode: c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -184,8 +186,8 @@ alias!(MPI_Session_call_errhandler => PMPI_Session_call_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_get_errhandler(
-    session: c_int,
-    errhandler: *mut c_int,
+    session: Word,
+    errhandler: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -196,16 +198,14 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
             handle::Session::decode(session),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }
 alias!(MPI_Session_get_errhandler => PMPI_Session_get_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_set_errhandler(session: c_int, errhandler: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Session_set_errhandler(session: Word, errhandler: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(session: c_int, errhandler:
 alias!(MPI_Session_set_errhandler => PMPI_Session_set_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: c_int, errorcode: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: Word, errorcode: c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: c_int, errorcode: c_int) 
 alias!(MPI_Win_call_errhandler => PMPI_Win_call_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: c_int, errhandler: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: Word, errhandler: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
@@ -240,16 +240,14 @@ pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: c_int, errhandler: *mut c_
             handle::Win::decode(win),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }
 alias!(MPI_Win_get_errhandler => PMPI_Win_get_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: c_int, errhandler: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: Word, errhandler: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =

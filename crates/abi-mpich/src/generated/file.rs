@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn PMPI_File_close(fh: *mut usize) -> c_int {
 alias!(MPI_File_close => PMPI_File_close);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize) -> c_int =
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
 alias!(MPI_File_get_byte_offset => PMPI_File_get_byte_offset);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut errhandler_made = 0;
@@ -98,16 +98,14 @@ pub unsafe extern "C" fn PMPI_File_get_errhandler(file: usize, errhandler: *mut 
             handle::File::decode(file),
             handle::out_pointer(errhandler, &mut errhandler_made),
         );
-        if code == 0 {
-            handle::store::<handle::Errhandler>(errhandler, errhandler_made);
-        }
+        handle::store_made::<handle::Errhandler>(errhandler, errhandler_made);
         error::encode(code)
     }
 }
 alias!(MPI_File_get_errhandler => PMPI_File_get_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
@@ -117,16 +115,14 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: usize, group: *mut c_int) -> c_
             handle::File::decode(fh),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
 alias!(MPI_File_get_group => PMPI_File_get_group);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
@@ -136,9 +132,7 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: usize, info_used: *mut c_int) ->
             handle::File::decode(fh),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -180,7 +174,7 @@ alias!(MPI_File_get_size => PMPI_File_get_size);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_type_extent(
     fh: usize,
-    datatype: c_int,
+    datatype: Word,
     extent: *mut isize,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -199,7 +193,7 @@ alias!(MPI_File_get_type_extent => PMPI_File_get_type_extent);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
     fh: usize,
-    datatype: c_int,
+    datatype: Word,
     extent: *mut i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -219,8 +213,8 @@ alias!(MPI_File_get_type_extent_c => PMPI_File_get_type_extent_c);
 pub unsafe extern "C" fn PMPI_File_get_view(
     fh: usize,
     disp: *mut i64,
-    etype: *mut c_int,
-    filetype: *mut c_int,
+    etype: *mut Word,
+    filetype: *mut Word,
     datarep: *mut c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -241,12 +235,8 @@ pub unsafe extern "C" fn PMPI_File_get_view(
             handle::out_pointer(filetype, &mut filetype_made),
             datarep,
         );
-        if code == 0 {
-            handle::store::<handle::Datatype>(etype, etype_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Datatype>(filetype, filetype_made);
-        }
+        handle::store_made::<handle::Datatype>(etype, etype_made);
+        handle::store_made::<handle::Datatype>(filetype, filetype_made);
         error::encode(code)
     }
 }
@@ -257,8 +247,8 @@ pub unsafe extern "C" fn PMPI_File_iread(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -272,9 +262,7 @@ pub unsafe extern "C" fn PMPI_File_iread(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -285,8 +273,8 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -300,9 +288,7 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -313,8 +299,8 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -328,9 +314,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -341,8 +325,8 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -356,9 +340,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -370,8 +352,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -386,9 +368,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -400,8 +380,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -416,9 +396,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -430,8 +408,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -446,9 +424,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -460,8 +436,8 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -476,9 +452,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -489,8 +463,8 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -504,9 +478,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -517,8 +489,8 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -532,9 +504,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -545,8 +515,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -560,9 +530,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -573,8 +541,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -588,9 +556,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -601,8 +567,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -616,9 +582,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -629,8 +593,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -644,9 +608,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -658,8 +620,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -674,9 +636,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -688,8 +648,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -704,9 +664,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -718,8 +676,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -734,9 +692,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -748,8 +704,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -764,9 +720,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -777,8 +731,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -792,9 +746,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -805,8 +757,8 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
-    request: *mut c_int,
+    datatype: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -820,9 +772,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
             handle::Datatype::decode(datatype),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -830,10 +780,10 @@ alias!(MPI_File_iwrite_shared_c => PMPI_File_iwrite_shared_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_open(
-    comm: c_int,
+    comm: Word,
     filename: *const c_char,
     amode: c_int,
-    info: c_int,
+    info: Word,
     fh: *mut usize,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -848,9 +798,7 @@ pub unsafe extern "C" fn PMPI_File_open(
             handle::Info::decode(info),
             handle::out_pointer(fh, &mut fh_made),
         );
-        if code == 0 {
-            handle::store::<handle::File>(fh, fh_made);
-        }
+        handle::store_made::<handle::File>(fh, fh_made);
         error::encode(code)
     }
 }
@@ -872,7 +820,7 @@ pub unsafe extern "C" fn PMPI_File_read(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -898,7 +846,7 @@ pub unsafe extern "C" fn PMPI_File_read_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -924,7 +872,7 @@ pub unsafe extern "C" fn PMPI_File_read_all(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -950,7 +898,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -976,7 +924,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -997,7 +945,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1041,7 +989,7 @@ pub unsafe extern "C" fn PMPI_File_read_at(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1075,7 +1023,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1109,7 +1057,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1143,7 +1091,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1177,7 +1125,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
     offset: i64,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1200,7 +1148,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
     offset: i64,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1244,7 +1192,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1270,7 +1218,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1296,7 +1244,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1317,7 +1265,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1360,7 +1308,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
     fh: usize,
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1386,7 +1334,7 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
     fh: usize,
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1449,7 +1397,7 @@ pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: usize, flag: c_int) -> c_in
 alias!(MPI_File_set_atomicity => PMPI_File_set_atomicity);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -1463,7 +1411,7 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: c_int
 alias!(MPI_File_set_errhandler => PMPI_File_set_errhandler);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_File_set_info(fh: usize, info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_File_set_info(fh: usize, info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -1488,10 +1436,10 @@ alias!(MPI_File_set_size => PMPI_File_set_size);
 pub unsafe extern "C" fn PMPI_File_set_view(
     fh: usize,
     disp: i64,
-    etype: c_int,
-    filetype: c_int,
+    etype: Word,
+    filetype: Word,
     datarep: *const c_char,
-    info: c_int,
+    info: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1524,7 +1472,7 @@ pub unsafe extern "C" fn PMPI_File_write(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1550,7 +1498,7 @@ pub unsafe extern "C" fn PMPI_File_write_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1576,7 +1524,7 @@ pub unsafe extern "C" fn PMPI_File_write_all(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1602,7 +1550,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1628,7 +1576,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1649,7 +1597,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1693,7 +1641,7 @@ pub unsafe extern "C" fn PMPI_File_write_at(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1727,7 +1675,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1761,7 +1709,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1795,7 +1743,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1829,7 +1777,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
     offset: i64,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1852,7 +1800,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
     offset: i64,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1896,7 +1844,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1922,7 +1870,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1948,7 +1896,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1969,7 +1917,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -2012,7 +1960,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
     fh: usize,
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -2038,7 +1986,7 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
     fh: usize,
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.

@@ -8,14 +8,14 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_compare(
-    group1: c_int,
-    group2: c_int,
+    group1: Word,
+    group2: Word,
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -35,9 +35,9 @@ alias!(MPI_Group_compare => PMPI_Group_compare);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_difference(
-    group1: c_int,
-    group2: c_int,
-    newgroup: *mut c_int,
+    group1: Word,
+    group2: Word,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -49,9 +49,7 @@ pub unsafe extern "C" fn PMPI_Group_difference(
             handle::Group::decode(group2),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -59,10 +57,10 @@ alias!(MPI_Group_difference => PMPI_Group_difference);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_excl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranks: *const c_int,
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -76,16 +74,14 @@ pub unsafe extern "C" fn PMPI_Group_excl(
             ranks_there.as_mut_ptr(),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
 alias!(MPI_Group_excl => PMPI_Group_excl);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_free(group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Group_free(group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_there = handle::load::<handle::Group>(group);
@@ -100,9 +96,9 @@ alias!(MPI_Group_free => PMPI_Group_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_from_session_pset(
-    session: c_int,
+    session: Word,
     pset_name: *const c_char,
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -114,9 +110,7 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
             pset_name,
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -124,10 +118,10 @@ alias!(MPI_Group_from_session_pset => PMPI_Group_from_session_pset);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_incl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranks: *const c_int,
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -141,9 +135,7 @@ pub unsafe extern "C" fn PMPI_Group_incl(
             ranks_there.as_mut_ptr(),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -151,9 +143,9 @@ alias!(MPI_Group_incl => PMPI_Group_incl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_intersection(
-    group1: c_int,
-    group2: c_int,
-    newgroup: *mut c_int,
+    group1: Word,
+    group2: Word,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -165,9 +157,7 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
             handle::Group::decode(group2),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -175,10 +165,10 @@ alias!(MPI_Group_intersection => PMPI_Group_intersection);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_range_excl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranges: *mut [c_int; 3],
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -191,9 +181,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
             ranges,
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
@@ -201,10 +189,10 @@ alias!(MPI_Group_range_excl => PMPI_Group_range_excl);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_range_incl(
-    group: c_int,
+    group: Word,
     n: c_int,
     ranges: *mut [c_int; 3],
-    newgroup: *mut c_int,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -217,16 +205,14 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
             ranges,
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }
 alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_rank(group: c_int, rank: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Group_rank(group: Word, rank: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -239,7 +225,7 @@ pub unsafe extern "C" fn PMPI_Group_rank(group: c_int, rank: *mut c_int) -> c_in
 alias!(MPI_Group_rank => PMPI_Group_rank);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Group_size(group: c_int, size: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Group_size(group: Word, size: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -251,10 +237,10 @@ alias!(MPI_Group_size => PMPI_Group_size);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_translate_ranks(
-    group1: c_int,
+    group1: Word,
     n: c_int,
     ranks1: *const c_int,
-    group2: c_int,
+    group2: Word,
     ranks2: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -277,9 +263,9 @@ alias!(MPI_Group_translate_ranks => PMPI_Group_translate_ranks);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_union(
-    group1: c_int,
-    group2: c_int,
-    newgroup: *mut c_int,
+    group1: Word,
+    group2: Word,
+    newgroup: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -291,9 +277,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
             handle::Group::decode(group2),
             handle::out_pointer(newgroup, &mut newgroup_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(newgroup, newgroup_made);
-        }
+        handle::store_made::<handle::Group>(newgroup, newgroup_made);
         error::encode(code)
     }
 }

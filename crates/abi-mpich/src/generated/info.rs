@@ -8,21 +8,19 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_create(info: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Info_create(info: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_INFO_CREATE);
         let code = call(handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
@@ -32,7 +30,7 @@ alias!(MPI_Info_create => PMPI_Info_create);
 pub unsafe extern "C" fn PMPI_Info_create_env(
     argc: c_int,
     argv: *mut *mut c_char,
-    info: *mut c_int,
+    info: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -40,16 +38,14 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
         let call: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut usize) -> c_int =
             standard::function(index::MPI_INFO_CREATE_ENV);
         let code = call(argc, argv, handle::out_pointer(info, &mut info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
 alias!(MPI_Info_create_env => PMPI_Info_create_env);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_delete(info: c_int, key: *const c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Info_delete(info: Word, key: *const c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
@@ -60,7 +56,7 @@ pub unsafe extern "C" fn PMPI_Info_delete(info: c_int, key: *const c_char) -> c_
 alias!(MPI_Info_delete => PMPI_Info_delete);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_dup(info: c_int, newinfo: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Info_dup(info: Word, newinfo: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newinfo_made = 0;
@@ -70,16 +66,14 @@ pub unsafe extern "C" fn PMPI_Info_dup(info: c_int, newinfo: *mut c_int) -> c_in
             handle::Info::decode(info),
             handle::out_pointer(newinfo, &mut newinfo_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(newinfo, newinfo_made);
-        }
+        handle::store_made::<handle::Info>(newinfo, newinfo_made);
         error::encode(code)
     }
 }
 alias!(MPI_Info_dup => PMPI_Info_dup);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_free(info: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Info_free(info: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_there = handle::load::<handle::Info>(info);
@@ -94,7 +88,7 @@ alias!(MPI_Info_free => PMPI_Info_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get(
-    info: c_int,
+    info: Word,
     key: *const c_char,
     valuelen: c_int,
     value: *mut c_char,
@@ -115,7 +109,7 @@ pub unsafe extern "C" fn PMPI_Info_get(
 alias!(MPI_Info_get => PMPI_Info_get);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: c_int, nkeys: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: Word, nkeys: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -126,7 +120,7 @@ pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: c_int, nkeys: *mut c_int) -> 
 alias!(MPI_Info_get_nkeys => PMPI_Info_get_nkeys);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: c_int, n: c_int, key: *mut c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: Word, n: c_int, key: *mut c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut key_text = [0_u8; number::STANDARD_MAX_INFO_KEY];
@@ -141,7 +135,13 @@ pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: c_int, n: c_int, key: *mut c
                 key_text.as_mut_ptr().cast()
             },
         );
-        number::give_text(code, &key_text, 255, key.cast(), std::ptr::null_mut());
+        number::give_text(
+            code,
+            &key_text,
+            number::MAX_INFO_KEY,
+            key.cast(),
+            std::ptr::null_mut(),
+        );
         error::encode(code)
     }
 }
@@ -149,7 +149,7 @@ alias!(MPI_Info_get_nthkey => PMPI_Info_get_nthkey);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_string(
-    info: c_int,
+    info: Word,
     key: *const c_char,
     buflen: *mut c_int,
     value: *mut c_char,
@@ -171,7 +171,7 @@ alias!(MPI_Info_get_string => PMPI_Info_get_string);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_valuelen(
-    info: c_int,
+    info: Word,
     key: *const c_char,
     valuelen: *mut c_int,
     flag: *mut c_int,
@@ -187,7 +187,7 @@ alias!(MPI_Info_get_valuelen => PMPI_Info_get_valuelen);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_set(
-    info: c_int,
+    info: Word,
     key: *const c_char,
     value: *const c_char,
 ) -> c_int {

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
 alias!(MPI_Query_thread => PMPI_Query_thread);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut session_there = handle::load::<handle::Session>(session);
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut c_int) -> c_int {
 alias!(MPI_Session_finalize => PMPI_Session_finalize);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Session_get_info(session: c_int, info_used: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Session_get_info(session: Word, info_used: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
@@ -126,9 +126,7 @@ pub unsafe extern "C" fn PMPI_Session_get_info(session: c_int, info_used: *mut c
             handle::Session::decode(session),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -136,8 +134,8 @@ alias!(MPI_Session_get_info => PMPI_Session_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
-    session: c_int,
-    info: c_int,
+    session: Word,
+    info: Word,
     n: c_int,
     pset_len: *mut c_int,
     pset_name: *mut c_char,
@@ -159,8 +157,8 @@ alias!(MPI_Session_get_nth_pset => PMPI_Session_get_nth_pset);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_get_num_psets(
-    session: c_int,
-    info: c_int,
+    session: Word,
+    info: Word,
     npset_names: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -178,9 +176,9 @@ alias!(MPI_Session_get_num_psets => PMPI_Session_get_num_psets);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_get_pset_info(
-    session: c_int,
+    session: Word,
     pset_name: *const c_char,
-    info: *mut c_int,
+    info: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -192,9 +190,7 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
             pset_name,
             handle::out_pointer(info, &mut info_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }
@@ -202,9 +198,9 @@ alias!(MPI_Session_get_pset_info => PMPI_Session_get_pset_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_init(
-    info: c_int,
-    errhandler: c_int,
-    session: *mut c_int,
+    info: Word,
+    errhandler: Word,
+    session: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -216,9 +212,7 @@ pub unsafe extern "C" fn PMPI_Session_init(
             handle::Errhandler::decode(errhandler),
             handle::out_pointer(session, &mut session_made),
         );
-        if code == 0 {
-            handle::store::<handle::Session>(session, session_made);
-        }
+        handle::store_made::<handle::Session>(session, session_made);
         error::encode(code)
     }
 }

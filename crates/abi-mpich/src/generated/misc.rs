@@ -8,21 +8,19 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut hw_info_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_GET_HW_RESOURCE_INFO);
         let code = call(handle::out_pointer(hw_info, &mut hw_info_made));
-        if code == 0 {
-            handle::store::<handle::Info>(hw_info, hw_info_made);
-        }
+        handle::store_made::<handle::Info>(hw_info, hw_info_made);
         error::encode(code)
     }
 }
@@ -35,9 +33,25 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
+        let mut version_text = [0_u8; number::STANDARD_MAX_LIBRARY_VERSION_STRING];
         let call: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int =
             standard::function(index::MPI_GET_LIBRARY_VERSION);
-        error::encode(call(version, resultlen))
+        let code = call(
+            if version.is_null() {
+                version
+            } else {
+                version_text.as_mut_ptr().cast()
+            },
+            resultlen,
+        );
+        number::give_text(
+            code,
+            &version_text,
+            number::MAX_LIBRARY_VERSION_STRING,
+            version.cast(),
+            resultlen,
+        );
+        error::encode(code)
     }
 }
 alias!(MPI_Get_library_version => PMPI_Get_library_version);
@@ -60,7 +74,13 @@ pub unsafe extern "C" fn PMPI_Get_processor_name(
             },
             resultlen,
         );
-        number::give_text(code, &name_text, 128, name.cast(), resultlen);
+        number::give_text(
+            code,
+            &name_text,
+            number::MAX_PROCESSOR_NAME,
+            name.cast(),
+            resultlen,
+        );
         error::encode(code)
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,12 +16,12 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -46,9 +46,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -58,12 +56,12 @@ alias!(MPI_Ineighbor_allgather => PMPI_Ineighbor_allgather);
 pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -88,9 +86,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -100,13 +96,13 @@ alias!(MPI_Ineighbor_allgather_c => PMPI_Ineighbor_allgather_c);
 pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -133,9 +129,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -145,13 +139,13 @@ alias!(MPI_Ineighbor_allgatherv => PMPI_Ineighbor_allgatherv);
 pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -178,9 +172,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -190,12 +182,12 @@ alias!(MPI_Ineighbor_allgatherv_c => PMPI_Ineighbor_allgatherv_c);
 pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -220,9 +212,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -232,12 +222,12 @@ alias!(MPI_Ineighbor_alltoall => PMPI_Ineighbor_alltoall);
 pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -262,9 +252,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -275,13 +263,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -310,9 +298,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -323,13 +309,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -358,9 +344,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -371,13 +355,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -414,9 +398,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -427,13 +409,13 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -470,9 +452,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -482,11 +462,11 @@ alias!(MPI_Ineighbor_alltoallw_c => PMPI_Ineighbor_alltoallw_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -516,11 +496,11 @@ alias!(MPI_Neighbor_allgather => PMPI_Neighbor_allgather);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -550,13 +530,13 @@ alias!(MPI_Neighbor_allgather_c => PMPI_Neighbor_allgather_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -583,9 +563,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -595,13 +573,13 @@ alias!(MPI_Neighbor_allgather_init => PMPI_Neighbor_allgather_init);
 pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -628,9 +606,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -640,12 +616,12 @@ alias!(MPI_Neighbor_allgather_init_c => PMPI_Neighbor_allgather_init_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -677,12 +653,12 @@ alias!(MPI_Neighbor_allgatherv => PMPI_Neighbor_allgatherv);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -714,14 +690,14 @@ alias!(MPI_Neighbor_allgatherv_c => PMPI_Neighbor_allgatherv_c);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     displs: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -750,9 +726,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -762,14 +736,14 @@ alias!(MPI_Neighbor_allgatherv_init => PMPI_Neighbor_allgatherv_init);
 pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     displs: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -798,9 +772,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -810,11 +782,11 @@ alias!(MPI_Neighbor_allgatherv_init_c => PMPI_Neighbor_allgatherv_init_c);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -844,11 +816,11 @@ alias!(MPI_Neighbor_alltoall => PMPI_Neighbor_alltoall);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -878,13 +850,13 @@ alias!(MPI_Neighbor_alltoall_c => PMPI_Neighbor_alltoall_c);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -911,9 +883,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -923,13 +893,13 @@ alias!(MPI_Neighbor_alltoall_init => PMPI_Neighbor_alltoall_init);
 pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -956,9 +926,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -969,12 +937,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1009,12 +977,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
+    recvtype: Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1049,14 +1017,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const c_int,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1087,9 +1055,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1100,14 +1066,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtype: c_int,
+    sendtype: Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtype: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtype: Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1138,9 +1104,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1151,12 +1115,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
+    recvtypes: *const Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1199,12 +1163,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
+    recvtypes: *const Word,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1247,14 +1211,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1293,9 +1257,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1306,14 +1268,14 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     sendbuf: *const c_void,
     sendcounts: *const i64,
     sdispls: *const isize,
-    sendtypes: *const c_int,
+    sendtypes: *const Word,
     recvbuf: *mut c_void,
     recvcounts: *const i64,
     rdispls: *const isize,
-    recvtypes: *const c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    recvtypes: *const Word,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1352,9 +1314,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

@@ -8,12 +8,12 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_commutative(op: c_int, commute: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Op_commutative(op: Word, commute: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn PMPI_Op_commutative(op: c_int, commute: *mut c_int) -> 
 alias!(MPI_Op_commutative => PMPI_Op_commutative);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Op_free(op: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Op_free(op: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut op_there = handle::load::<handle::Op>(op);
@@ -42,8 +42,8 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -65,8 +65,8 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     inbuf: *const c_void,
     inoutbuf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    op: c_int,
+    datatype: Word,
+    op: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {

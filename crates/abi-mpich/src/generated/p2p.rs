@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,10 +16,10 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Bsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -41,10 +41,10 @@ alias!(MPI_Bsend => PMPI_Bsend);
 pub unsafe extern "C" fn PMPI_Bsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -66,11 +66,11 @@ alias!(MPI_Bsend_c => PMPI_Bsend_c);
 pub unsafe extern "C" fn PMPI_Bsend_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -93,9 +93,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -105,11 +103,11 @@ alias!(MPI_Bsend_init => PMPI_Bsend_init);
 pub unsafe extern "C" fn PMPI_Bsend_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -132,9 +130,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -144,11 +140,11 @@ alias!(MPI_Bsend_init_c => PMPI_Bsend_init_c);
 pub unsafe extern "C" fn PMPI_Ibsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -171,9 +167,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -183,11 +177,11 @@ alias!(MPI_Ibsend => PMPI_Ibsend);
 pub unsafe extern "C" fn PMPI_Ibsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -210,9 +204,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -222,9 +214,9 @@ alias!(MPI_Ibsend_c => PMPI_Ibsend_c);
 pub unsafe extern "C" fn PMPI_Improbe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     flag: *mut c_int,
-    message: *mut c_int,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -247,9 +239,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
             handle::out_pointer(message, &mut message_made),
             status_there.out_pointer(status),
         );
-        if code == 0 {
-            handle::store::<handle::Message>(message, message_made);
-        }
+        handle::store_made::<handle::Message>(message, message_made);
         status_there.store(status);
         error::encode(code)
     }
@@ -260,9 +250,9 @@ alias!(MPI_Improbe => PMPI_Improbe);
 pub unsafe extern "C" fn PMPI_Imrecv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    message: *mut c_int,
-    request: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -278,9 +268,7 @@ pub unsafe extern "C" fn PMPI_Imrecv(
             handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -290,9 +278,9 @@ alias!(MPI_Imrecv => PMPI_Imrecv);
 pub unsafe extern "C" fn PMPI_Imrecv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    message: *mut c_int,
-    request: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -308,9 +296,7 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
             handle::out_pointer(request, &mut request_made),
         );
         handle::store::<handle::Message>(message, message_there);
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -320,7 +306,7 @@ alias!(MPI_Imrecv_c => PMPI_Imrecv_c);
 pub unsafe extern "C" fn PMPI_Iprobe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
@@ -346,11 +332,11 @@ alias!(MPI_Iprobe => PMPI_Iprobe);
 pub unsafe extern "C" fn PMPI_Irecv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -373,9 +359,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -385,11 +369,11 @@ alias!(MPI_Irecv => PMPI_Irecv);
 pub unsafe extern "C" fn PMPI_Irecv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -412,9 +396,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -424,11 +406,11 @@ alias!(MPI_Irecv_c => PMPI_Irecv_c);
 pub unsafe extern "C" fn PMPI_Irsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -451,9 +433,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -463,11 +443,11 @@ alias!(MPI_Irsend => PMPI_Irsend);
 pub unsafe extern "C" fn PMPI_Irsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -490,9 +470,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -502,11 +480,11 @@ alias!(MPI_Irsend_c => PMPI_Irsend_c);
 pub unsafe extern "C" fn PMPI_Isend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -529,9 +507,7 @@ pub unsafe extern "C" fn PMPI_Isend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -541,11 +517,11 @@ alias!(MPI_Isend => PMPI_Isend);
 pub unsafe extern "C" fn PMPI_Isend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -568,9 +544,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -580,16 +554,16 @@ alias!(MPI_Isend_c => PMPI_Isend_c);
 pub unsafe extern "C" fn PMPI_Isendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -622,9 +596,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -634,16 +606,16 @@ alias!(MPI_Isendrecv => PMPI_Isendrecv);
 pub unsafe extern "C" fn PMPI_Isendrecv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -676,9 +648,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -688,13 +658,13 @@ alias!(MPI_Isendrecv_c => PMPI_Isendrecv_c);
 pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -721,9 +691,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -733,13 +701,13 @@ alias!(MPI_Isendrecv_replace => PMPI_Isendrecv_replace);
 pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -766,9 +734,7 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -778,11 +744,11 @@ alias!(MPI_Isendrecv_replace_c => PMPI_Isendrecv_replace_c);
 pub unsafe extern "C" fn PMPI_Issend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -805,9 +771,7 @@ pub unsafe extern "C" fn PMPI_Issend(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -817,11 +781,11 @@ alias!(MPI_Issend => PMPI_Issend);
 pub unsafe extern "C" fn PMPI_Issend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -844,9 +808,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -856,8 +818,8 @@ alias!(MPI_Issend_c => PMPI_Issend_c);
 pub unsafe extern "C" fn PMPI_Mprobe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    message: *mut c_int,
+    comm: Word,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -873,9 +835,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
             handle::out_pointer(message, &mut message_made),
             status_there.out_pointer(status),
         );
-        if code == 0 {
-            handle::store::<handle::Message>(message, message_made);
-        }
+        handle::store_made::<handle::Message>(message, message_made);
         status_there.store(status);
         error::encode(code)
     }
@@ -886,8 +846,8 @@ alias!(MPI_Mprobe => PMPI_Mprobe);
 pub unsafe extern "C" fn PMPI_Mrecv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
-    message: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -919,8 +879,8 @@ alias!(MPI_Mrecv => PMPI_Mrecv);
 pub unsafe extern "C" fn PMPI_Mrecv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
-    message: *mut c_int,
+    datatype: Word,
+    message: *mut Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -952,7 +912,7 @@ alias!(MPI_Mrecv_c => PMPI_Mrecv_c);
 pub unsafe extern "C" fn PMPI_Probe(
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -976,10 +936,10 @@ alias!(MPI_Probe => PMPI_Probe);
 pub unsafe extern "C" fn PMPI_Recv(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1013,10 +973,10 @@ alias!(MPI_Recv => PMPI_Recv);
 pub unsafe extern "C" fn PMPI_Recv_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1050,11 +1010,11 @@ alias!(MPI_Recv_c => PMPI_Recv_c);
 pub unsafe extern "C" fn PMPI_Recv_init(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1077,9 +1037,7 @@ pub unsafe extern "C" fn PMPI_Recv_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1089,11 +1047,11 @@ alias!(MPI_Recv_init => PMPI_Recv_init);
 pub unsafe extern "C" fn PMPI_Recv_init_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1116,9 +1074,7 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1128,10 +1084,10 @@ alias!(MPI_Recv_init_c => PMPI_Recv_init_c);
 pub unsafe extern "C" fn PMPI_Rsend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1153,10 +1109,10 @@ alias!(MPI_Rsend => PMPI_Rsend);
 pub unsafe extern "C" fn PMPI_Rsend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1178,11 +1134,11 @@ alias!(MPI_Rsend_c => PMPI_Rsend_c);
 pub unsafe extern "C" fn PMPI_Rsend_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1205,9 +1161,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1217,11 +1171,11 @@ alias!(MPI_Rsend_init => PMPI_Rsend_init);
 pub unsafe extern "C" fn PMPI_Rsend_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1244,9 +1198,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1256,10 +1208,10 @@ alias!(MPI_Rsend_init_c => PMPI_Rsend_init_c);
 pub unsafe extern "C" fn PMPI_Send(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1281,10 +1233,10 @@ alias!(MPI_Send => PMPI_Send);
 pub unsafe extern "C" fn PMPI_Send_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1306,11 +1258,11 @@ alias!(MPI_Send_c => PMPI_Send_c);
 pub unsafe extern "C" fn PMPI_Send_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1333,9 +1285,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1345,11 +1295,11 @@ alias!(MPI_Send_init => PMPI_Send_init);
 pub unsafe extern "C" fn PMPI_Send_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1372,9 +1322,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1384,15 +1332,15 @@ alias!(MPI_Send_init_c => PMPI_Send_init_c);
 pub unsafe extern "C" fn PMPI_Sendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: c_int,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1436,15 +1384,15 @@ alias!(MPI_Sendrecv => PMPI_Sendrecv);
 pub unsafe extern "C" fn PMPI_Sendrecv_c(
     sendbuf: *const c_void,
     sendcount: i64,
-    sendtype: c_int,
+    sendtype: Word,
     dest: c_int,
     sendtag: c_int,
     recvbuf: *mut c_void,
     recvcount: i64,
-    recvtype: c_int,
+    recvtype: Word,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1488,12 +1436,12 @@ alias!(MPI_Sendrecv_c => PMPI_Sendrecv_c);
 pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     buf: *mut c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1531,12 +1479,12 @@ alias!(MPI_Sendrecv_replace => PMPI_Sendrecv_replace);
 pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     buf: *mut c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     sendtag: c_int,
     source: c_int,
     recvtag: c_int,
-    comm: c_int,
+    comm: Word,
     status: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -1574,10 +1522,10 @@ alias!(MPI_Sendrecv_replace_c => PMPI_Sendrecv_replace_c);
 pub unsafe extern "C" fn PMPI_Ssend(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1599,10 +1547,10 @@ alias!(MPI_Ssend => PMPI_Ssend);
 pub unsafe extern "C" fn PMPI_Ssend_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
+    comm: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1624,11 +1572,11 @@ alias!(MPI_Ssend_c => PMPI_Ssend_c);
 pub unsafe extern "C" fn PMPI_Ssend_init(
     buf: *const c_void,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1651,9 +1599,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -1663,11 +1609,11 @@ alias!(MPI_Ssend_init => PMPI_Ssend_init);
 pub unsafe extern "C" fn PMPI_Ssend_init_c(
     buf: *const c_void,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    request: *mut c_int,
+    comm: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1690,9 +1636,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
             handle::Comm::decode(comm),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

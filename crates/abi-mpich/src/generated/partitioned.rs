@@ -8,16 +8,12 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Parrived(
-    request: c_int,
-    partition: c_int,
-    flag: *mut c_int,
-) -> c_int {
+pub unsafe extern "C" fn PMPI_Parrived(request: Word, partition: c_int, flag: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
@@ -28,7 +24,7 @@ pub unsafe extern "C" fn PMPI_Parrived(
 alias!(MPI_Parrived => PMPI_Parrived);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -42,7 +38,7 @@ alias!(MPI_Pready => PMPI_Pready);
 pub unsafe extern "C" fn PMPI_Pready_list(
     length: c_int,
     array_of_partitions: *const c_int,
-    request: c_int,
+    request: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -61,7 +57,7 @@ alias!(MPI_Pready_list => PMPI_Pready_list);
 pub unsafe extern "C" fn PMPI_Pready_range(
     partition_low: c_int,
     partition_high: c_int,
-    request: c_int,
+    request: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -81,12 +77,12 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     buf: *mut c_void,
     partitions: c_int,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -113,9 +109,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -126,12 +120,12 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     buf: *mut c_void,
     partitions: c_int,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     source: c_int,
     tag: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -158,9 +152,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -171,12 +163,12 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     buf: *const c_void,
     partitions: c_int,
     count: c_int,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -203,9 +195,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -216,12 +206,12 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     buf: *const c_void,
     partitions: c_int,
     count: i64,
-    datatype: c_int,
+    datatype: Word,
     dest: c_int,
     tag: c_int,
-    comm: c_int,
-    info: c_int,
-    request: *mut c_int,
+    comm: Word,
+    info: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -248,9 +238,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
             handle::Info::decode(info),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -26,10 +26,10 @@ alias!(MPI_Close_port => PMPI_Close_port);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_accept(
     port_name: *const c_char,
-    info: c_int,
+    info: Word,
     root: c_int,
-    comm: c_int,
-    newcomm: *mut c_int,
+    comm: Word,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -43,9 +43,7 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
@@ -54,10 +52,10 @@ alias!(MPI_Comm_accept => PMPI_Comm_accept);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_connect(
     port_name: *const c_char,
-    info: c_int,
+    info: Word,
     root: c_int,
-    comm: c_int,
-    newcomm: *mut c_int,
+    comm: Word,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -71,16 +69,14 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_connect => PMPI_Comm_connect);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut comm_there = handle::load::<handle::Comm>(comm);
@@ -94,32 +90,28 @@ pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut c_int) -> c_int {
 alias!(MPI_Comm_disconnect => PMPI_Comm_disconnect);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut parent_made = 0;
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(index::MPI_COMM_GET_PARENT);
         let code = call(handle::out_pointer(parent, &mut parent_made));
-        if code == 0 {
-            handle::store::<handle::Comm>(parent, parent_made);
-        }
+        handle::store_made::<handle::Comm>(parent, parent_made);
         error::encode(code)
     }
 }
 alias!(MPI_Comm_get_parent => PMPI_Comm_get_parent);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut intercomm_made = 0;
         let call: unsafe extern "C" fn(c_int, *mut usize) -> c_int =
             standard::function(index::MPI_COMM_JOIN);
         let code = call(fd, handle::out_pointer(intercomm, &mut intercomm_made));
-        if code == 0 {
-            handle::store::<handle::Comm>(intercomm, intercomm_made);
-        }
+        handle::store_made::<handle::Comm>(intercomm, intercomm_made);
         error::encode(code)
     }
 }
@@ -128,7 +120,7 @@ alias!(MPI_Comm_join => PMPI_Comm_join);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Lookup_name(
     service_name: *const c_char,
-    info: c_int,
+    info: Word,
     port_name: *mut c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -148,7 +140,7 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
         number::give_text(
             code,
             &port_name_text,
-            256,
+            number::MAX_PORT_NAME,
             port_name.cast(),
             std::ptr::null_mut(),
         );
@@ -158,7 +150,7 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
 alias!(MPI_Lookup_name => PMPI_Lookup_name);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Open_port(info: c_int, port_name: *mut c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Open_port(info: Word, port_name: *mut c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut port_name_text = [0_u8; number::STANDARD_MAX_PORT_NAME];
@@ -175,7 +167,7 @@ pub unsafe extern "C" fn PMPI_Open_port(info: c_int, port_name: *mut c_char) -> 
         number::give_text(
             code,
             &port_name_text,
-            256,
+            number::MAX_PORT_NAME,
             port_name.cast(),
             std::ptr::null_mut(),
         );
@@ -187,7 +179,7 @@ alias!(MPI_Open_port => PMPI_Open_port);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Publish_name(
     service_name: *const c_char,
-    info: c_int,
+    info: Word,
     port_name: *const c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -202,7 +194,7 @@ alias!(MPI_Publish_name => PMPI_Publish_name);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Unpublish_name(
     service_name: *const c_char,
-    info: c_int,
+    info: Word,
     port_name: *const c_char,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.

@@ -8,13 +8,13 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_ack_failed(
-    comm: c_int,
+    comm: Word,
     num_to_ack: c_int,
     num_acked: *mut c_int,
 ) -> c_int {
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn PMPIX_Comm_ack_failed(
 alias!(MPIX_Comm_ack_failed => PMPIX_Comm_ack_failed);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPIX_Comm_agree(comm: c_int, flag: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPIX_Comm_agree(comm: Word, flag: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn PMPIX_Comm_agree(comm: c_int, flag: *mut c_int) -> c_in
 alias!(MPIX_Comm_agree => PMPIX_Comm_agree);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPIX_Comm_failure_ack(comm: c_int) -> c_int {
+pub unsafe extern "C" fn PMPIX_Comm_failure_ack(comm: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_ack(comm: c_int) -> c_int {
 alias!(MPIX_Comm_failure_ack => PMPIX_Comm_failure_ack);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(comm: c_int, failedgrp: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(comm: Word, failedgrp: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut failedgrp_made = 0;
@@ -60,16 +60,14 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(comm: c_int, failedgrp: *m
             handle::Comm::decode(comm),
             handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(failedgrp, failedgrp_made);
-        }
+        handle::store_made::<handle::Group>(failedgrp, failedgrp_made);
         error::encode(code)
     }
 }
 alias!(MPIX_Comm_failure_get_acked => PMPIX_Comm_failure_get_acked);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c_int, failedgrp: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: Word, failedgrp: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut failedgrp_made = 0;
@@ -79,9 +77,7 @@ pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c_int, failedgrp: *mut c_in
             handle::Comm::decode(comm),
             handle::out_pointer(failedgrp, &mut failedgrp_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(failedgrp, failedgrp_made);
-        }
+        handle::store_made::<handle::Group>(failedgrp, failedgrp_made);
         error::encode(code)
     }
 }
@@ -89,9 +85,9 @@ alias!(MPIX_Comm_get_failed => PMPIX_Comm_get_failed);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_iagree(
-    comm: c_int,
+    comm: Word,
     flag: *mut c_int,
-    request: *mut c_int,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -103,16 +99,14 @@ pub unsafe extern "C" fn PMPIX_Comm_iagree(
             flag,
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
 alias!(MPIX_Comm_iagree => PMPIX_Comm_iagree);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPIX_Comm_is_revoked(comm: c_int, flag: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPIX_Comm_is_revoked(comm: Word, flag: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -124,9 +118,9 @@ alias!(MPIX_Comm_is_revoked => PMPIX_Comm_is_revoked);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_ishrink(
-    comm: c_int,
-    newcomm: *mut c_int,
-    request: *mut c_int,
+    comm: Word,
+    newcomm: *mut Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -139,19 +133,15 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
             handle::out_pointer(newcomm, &mut newcomm_made),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
 alias!(MPIX_Comm_ishrink => PMPIX_Comm_ishrink);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPIX_Comm_revoke(comm: c_int) -> c_int {
+pub unsafe extern "C" fn PMPIX_Comm_revoke(comm: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -162,7 +152,7 @@ pub unsafe extern "C" fn PMPIX_Comm_revoke(comm: c_int) -> c_int {
 alias!(MPIX_Comm_revoke => PMPIX_Comm_revoke);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c_int, newcomm: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: Word, newcomm: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut newcomm_made = 0;
@@ -172,9 +162,7 @@ pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c_int, newcomm: *mut c_int) -> 
             handle::Comm::decode(comm),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }

@@ -8,12 +8,12 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cancel(request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Cancel(request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
@@ -26,7 +26,7 @@ alias!(MPI_Cancel => PMPI_Cancel);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_count(
     status: *const Classic,
-    datatype: c_int,
+    datatype: Word,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -46,7 +46,7 @@ alias!(MPI_Get_count => PMPI_Get_count);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_count_c(
     status: *const Classic,
-    datatype: c_int,
+    datatype: Word,
     count: *mut i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -66,7 +66,7 @@ alias!(MPI_Get_count_c => PMPI_Get_count_c);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_elements(
     status: *const Classic,
-    datatype: c_int,
+    datatype: Word,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -86,7 +86,7 @@ alias!(MPI_Get_elements => PMPI_Get_elements);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_elements_c(
     status: *const Classic,
-    datatype: c_int,
+    datatype: Word,
     count: *mut i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -106,7 +106,7 @@ alias!(MPI_Get_elements_c => PMPI_Get_elements_c);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_elements_x(
     status: *const Classic,
-    datatype: c_int,
+    datatype: Word,
     count: *mut i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
 alias!(MPI_Get_elements_x => PMPI_Get_elements_x);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Grequest_complete(request: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Grequest_complete(request: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn PMPI_Grequest_complete(request: c_int) -> c_int {
 alias!(MPI_Grequest_complete => PMPI_Grequest_complete);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Request_free(request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Request_free(request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
@@ -150,7 +150,7 @@ alias!(MPI_Request_free => PMPI_Request_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_get_status(
-    request: c_int,
+    request: Word,
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
@@ -173,7 +173,7 @@ alias!(MPI_Request_get_status => PMPI_Request_get_status);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_get_status_all(
     count: c_int,
-    array_of_requests: *const c_int,
+    array_of_requests: *const Word,
     flag: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
@@ -199,7 +199,7 @@ alias!(MPI_Request_get_status_all => PMPI_Request_get_status_all);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_get_status_any(
     count: c_int,
-    array_of_requests: *const c_int,
+    array_of_requests: *const Word,
     index: *mut c_int,
     flag: *mut c_int,
     status: *mut Classic,
@@ -232,7 +232,7 @@ alias!(MPI_Request_get_status_any => PMPI_Request_get_status_any);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_get_status_some(
     incount: c_int,
-    array_of_requests: *const c_int,
+    array_of_requests: *const Word,
     outcount: *mut c_int,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Classic,
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
 alias!(MPI_Request_get_status_some => PMPI_Request_get_status_some);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Start(request: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Start(request: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn PMPI_Start(request: *mut c_int) -> c_int {
 alias!(MPI_Start => PMPI_Start);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut array_of_requests_there =
@@ -352,7 +352,7 @@ alias!(MPI_Status_set_cancelled => PMPI_Status_set_cancelled);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_elements(
     status: *mut Classic,
-    datatype: c_int,
+    datatype: Word,
     count: c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -374,7 +374,7 @@ alias!(MPI_Status_set_elements => PMPI_Status_set_elements);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_elements_c(
     status: *mut Classic,
-    datatype: c_int,
+    datatype: Word,
     count: i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -396,7 +396,7 @@ alias!(MPI_Status_set_elements_c => PMPI_Status_set_elements_c);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_elements_x(
     status: *mut Classic,
-    datatype: c_int,
+    datatype: Word,
     count: i64,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -462,7 +462,7 @@ alias!(MPI_Status_set_tag => PMPI_Status_set_tag);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Test(
-    request: *mut c_int,
+    request: *mut Word,
     flag: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
@@ -499,7 +499,7 @@ alias!(MPI_Test_cancelled => PMPI_Test_cancelled);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Testall(
     count: c_int,
-    array_of_requests: *mut c_int,
+    array_of_requests: *mut Word,
     flag: *mut c_int,
     array_of_statuses: *mut Classic,
 ) -> c_int {
@@ -526,7 +526,7 @@ alias!(MPI_Testall => PMPI_Testall);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Testany(
     count: c_int,
-    array_of_requests: *mut c_int,
+    array_of_requests: *mut Word,
     index: *mut c_int,
     flag: *mut c_int,
     status: *mut Classic,
@@ -560,7 +560,7 @@ alias!(MPI_Testany => PMPI_Testany);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Testsome(
     incount: c_int,
-    array_of_requests: *mut c_int,
+    array_of_requests: *mut Word,
     outcount: *mut c_int,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Classic,
@@ -592,7 +592,7 @@ pub unsafe extern "C" fn PMPI_Testsome(
 alias!(MPI_Testsome => PMPI_Testsome);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Wait(request: *mut c_int, status: *mut Classic) -> c_int {
+pub unsafe extern "C" fn PMPI_Wait(request: *mut Word, status: *mut Classic) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
@@ -613,7 +613,7 @@ alias!(MPI_Wait => PMPI_Wait);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Waitall(
     count: c_int,
-    array_of_requests: *mut c_int,
+    array_of_requests: *mut Word,
     array_of_statuses: *mut Classic,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -638,7 +638,7 @@ alias!(MPI_Waitall => PMPI_Waitall);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Waitany(
     count: c_int,
-    array_of_requests: *mut c_int,
+    array_of_requests: *mut Word,
     index: *mut c_int,
     status: *mut Classic,
 ) -> c_int {
@@ -665,7 +665,7 @@ alias!(MPI_Waitany => PMPI_Waitany);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Waitsome(
     incount: c_int,
-    array_of_requests: *mut c_int,
+    array_of_requests: *mut Word,
     outcount: *mut c_int,
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Classic,

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -16,13 +16,13 @@ use crate::{alias, error, number, standard};
 pub unsafe extern "C" fn PMPI_Accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -56,13 +56,13 @@ alias!(MPI_Accumulate => PMPI_Accumulate);
 pub unsafe extern "C" fn PMPI_Accumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -97,10 +97,10 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     origin_addr: *const c_void,
     compare_addr: *const c_void,
     result_addr: *mut c_void,
-    datatype: c_int,
+    datatype: Word,
     target_rank: c_int,
     target_disp: isize,
-    win: c_int,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -130,11 +130,11 @@ alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
 pub unsafe extern "C" fn PMPI_Fetch_and_op(
     origin_addr: *const c_void,
     result_addr: *mut c_void,
-    datatype: c_int,
+    datatype: Word,
     target_rank: c_int,
     target_disp: isize,
-    op: c_int,
-    win: c_int,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -164,12 +164,12 @@ alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
 pub unsafe extern "C" fn PMPI_Get(
     origin_addr: *mut c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -201,12 +201,12 @@ alias!(MPI_Get => PMPI_Get);
 pub unsafe extern "C" fn PMPI_Get_c(
     origin_addr: *mut c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -238,16 +238,16 @@ alias!(MPI_Get_c => PMPI_Get_c);
 pub unsafe extern "C" fn PMPI_Get_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: c_int,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -287,16 +287,16 @@ alias!(MPI_Get_accumulate => PMPI_Get_accumulate);
 pub unsafe extern "C" fn PMPI_Get_accumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: i64,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -336,12 +336,12 @@ alias!(MPI_Get_accumulate_c => PMPI_Get_accumulate_c);
 pub unsafe extern "C" fn PMPI_Put(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -373,12 +373,12 @@ alias!(MPI_Put => PMPI_Put);
 pub unsafe extern "C" fn PMPI_Put_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
+    target_datatype: Word,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -410,14 +410,14 @@ alias!(MPI_Put_c => PMPI_Put_c);
 pub unsafe extern "C" fn PMPI_Raccumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -446,9 +446,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -458,14 +456,14 @@ alias!(MPI_Raccumulate => PMPI_Raccumulate);
 pub unsafe extern "C" fn PMPI_Raccumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -494,9 +492,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -506,13 +502,13 @@ alias!(MPI_Raccumulate_c => PMPI_Raccumulate_c);
 pub unsafe extern "C" fn PMPI_Rget(
     origin_addr: *mut c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -539,9 +535,7 @@ pub unsafe extern "C" fn PMPI_Rget(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -551,13 +545,13 @@ alias!(MPI_Rget => PMPI_Rget);
 pub unsafe extern "C" fn PMPI_Rget_c(
     origin_addr: *mut c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -584,9 +578,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -596,17 +588,17 @@ alias!(MPI_Rget_c => PMPI_Rget_c);
 pub unsafe extern "C" fn PMPI_Rget_accumulate(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: c_int,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -641,9 +633,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -653,17 +643,17 @@ alias!(MPI_Rget_accumulate => PMPI_Rget_accumulate);
 pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     result_addr: *mut c_void,
     result_count: i64,
-    result_datatype: c_int,
+    result_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    op: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    op: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -698,9 +688,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -710,13 +698,13 @@ alias!(MPI_Rget_accumulate_c => PMPI_Rget_accumulate_c);
 pub unsafe extern "C" fn PMPI_Rput(
     origin_addr: *const c_void,
     origin_count: c_int,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: c_int,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -743,9 +731,7 @@ pub unsafe extern "C" fn PMPI_Rput(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -755,13 +741,13 @@ alias!(MPI_Rput => PMPI_Rput);
 pub unsafe extern "C" fn PMPI_Rput_c(
     origin_addr: *const c_void,
     origin_count: i64,
-    origin_datatype: c_int,
+    origin_datatype: Word,
     target_rank: c_int,
     target_disp: isize,
     target_count: i64,
-    target_datatype: c_int,
-    win: c_int,
-    request: *mut c_int,
+    target_datatype: Word,
+    win: Word,
+    request: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -788,9 +774,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
             handle::Win::decode(win),
             handle::out_pointer(request, &mut request_made),
         );
-        if code == 0 {
-            handle::store::<handle::Request>(request, request_made);
-        }
+        handle::store_made::<handle::Request>(request, request_made);
         error::encode(code)
     }
 }
@@ -800,10 +784,10 @@ alias!(MPI_Rput_c => PMPI_Rput_c);
 pub unsafe extern "C" fn PMPI_Win_allocate(
     size: isize,
     disp_unit: c_int,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -824,9 +808,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -836,10 +818,10 @@ alias!(MPI_Win_allocate => PMPI_Win_allocate);
 pub unsafe extern "C" fn PMPI_Win_allocate_c(
     size: isize,
     disp_unit: isize,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -860,9 +842,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -872,10 +852,10 @@ alias!(MPI_Win_allocate_c => PMPI_Win_allocate_c);
 pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     size: isize,
     disp_unit: c_int,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -896,9 +876,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -908,10 +886,10 @@ alias!(MPI_Win_allocate_shared => PMPI_Win_allocate_shared);
 pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     size: isize,
     disp_unit: isize,
-    info: c_int,
-    comm: c_int,
+    info: Word,
+    comm: Word,
     baseptr: *mut c_void,
-    win: *mut c_int,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -932,16 +910,14 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
             baseptr,
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
 alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_attach(win: c_int, base: *mut c_void, size: isize) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_attach(win: Word, base: *mut c_void, size: isize) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, isize) -> c_int =
@@ -952,7 +928,7 @@ pub unsafe extern "C" fn PMPI_Win_attach(win: c_int, base: *mut c_void, size: is
 alias!(MPI_Win_attach => PMPI_Win_attach);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_complete(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_complete(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -967,9 +943,9 @@ pub unsafe extern "C" fn PMPI_Win_create(
     base: *mut c_void,
     size: isize,
     disp_unit: c_int,
-    info: c_int,
-    comm: c_int,
-    win: *mut c_int,
+    info: Word,
+    comm: Word,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -990,9 +966,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
             handle::Comm::decode(comm),
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
@@ -1003,9 +977,9 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     base: *mut c_void,
     size: isize,
     disp_unit: isize,
-    info: c_int,
-    comm: c_int,
-    win: *mut c_int,
+    info: Word,
+    comm: Word,
+    win: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1026,20 +1000,14 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
             handle::Comm::decode(comm),
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
 alias!(MPI_Win_create_c => PMPI_Win_create_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_create_dynamic(
-    info: c_int,
-    comm: c_int,
-    win: *mut c_int,
-) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_create_dynamic(info: Word, comm: Word, win: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_made = 0;
@@ -1050,16 +1018,14 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
             handle::Comm::decode(comm),
             handle::out_pointer(win, &mut win_made),
         );
-        if code == 0 {
-            handle::store::<handle::Win>(win, win_made);
-        }
+        handle::store_made::<handle::Win>(win, win_made);
         error::encode(code)
     }
 }
 alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_detach(win: c_int, base: *const c_void) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_detach(win: Word, base: *const c_void) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
@@ -1070,7 +1036,7 @@ pub unsafe extern "C" fn PMPI_Win_detach(win: c_int, base: *const c_void) -> c_i
 alias!(MPI_Win_detach => PMPI_Win_detach);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1084,7 +1050,7 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_fence => PMPI_Win_fence);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1095,7 +1061,7 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_flush => PMPI_Win_flush);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_all(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush_all(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -1106,7 +1072,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_all(win: c_int) -> c_int {
 alias!(MPI_Win_flush_all => PMPI_Win_flush_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1117,7 +1083,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c_int) -> c_int 
 alias!(MPI_Win_flush_local => PMPI_Win_flush_local);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -1128,7 +1094,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c_int) -> c_int {
 alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_free(win: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_free(win: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut win_there = handle::load::<handle::Win>(win);
@@ -1142,7 +1108,7 @@ pub unsafe extern "C" fn PMPI_Win_free(win: *mut c_int) -> c_int {
 alias!(MPI_Win_free => PMPI_Win_free);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_group(win: c_int, group: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_get_group(win: Word, group: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut group_made = 0;
@@ -1152,16 +1118,14 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: c_int, group: *mut c_int) -> c_
             handle::Win::decode(win),
             handle::out_pointer(group, &mut group_made),
         );
-        if code == 0 {
-            handle::store::<handle::Group>(group, group_made);
-        }
+        handle::store_made::<handle::Group>(group, group_made);
         error::encode(code)
     }
 }
 alias!(MPI_Win_get_group => PMPI_Win_get_group);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_get_info(win: c_int, info_used: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_get_info(win: Word, info_used: *mut Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let mut info_used_made = 0;
@@ -1171,9 +1135,7 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: c_int, info_used: *mut c_int) ->
             handle::Win::decode(win),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -1181,15 +1143,32 @@ alias!(MPI_Win_get_info => PMPI_Win_get_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_name(
-    win: c_int,
+    win: Word,
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
+        let mut win_name_text = [0_u8; number::STANDARD_MAX_OBJECT_NAME];
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(index::MPI_WIN_GET_NAME);
-        error::encode(call(handle::Win::decode(win), win_name, resultlen))
+        let code = call(
+            handle::Win::decode(win),
+            if win_name.is_null() {
+                win_name
+            } else {
+                win_name_text.as_mut_ptr().cast()
+            },
+            resultlen,
+        );
+        number::give_text(
+            code,
+            &win_name_text,
+            number::MAX_OBJECT_NAME,
+            win_name.cast(),
+            resultlen,
+        );
+        error::encode(code)
     }
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
@@ -1199,7 +1178,7 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     lock_type: c_int,
     rank: c_int,
     assert: c_int,
-    win: c_int,
+    win: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -1216,7 +1195,7 @@ pub unsafe extern "C" fn PMPI_Win_lock(
 alias!(MPI_Win_lock => PMPI_Win_lock);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1230,7 +1209,7 @@ pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_post(group: c_int, assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_post(group: Word, assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
@@ -1245,7 +1224,7 @@ pub unsafe extern "C" fn PMPI_Win_post(group: c_int, assert: c_int, win: c_int) 
 alias!(MPI_Win_post => PMPI_Win_post);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_info(win: c_int, info: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_set_info(win: Word, info: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
@@ -1256,7 +1235,7 @@ pub unsafe extern "C" fn PMPI_Win_set_info(win: c_int, info: c_int) -> c_int {
 alias!(MPI_Win_set_info => PMPI_Win_set_info);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_set_name(win: c_int, win_name: *const c_char) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_set_name(win: Word, win_name: *const c_char) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
@@ -1268,7 +1247,7 @@ alias!(MPI_Win_set_name => PMPI_Win_set_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_shared_query(
-    win: c_int,
+    win: Word,
     rank: c_int,
     size: *mut isize,
     disp_unit: *mut c_int,
@@ -1291,7 +1270,7 @@ alias!(MPI_Win_shared_query => PMPI_Win_shared_query);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_shared_query_c(
-    win: c_int,
+    win: Word,
     rank: c_int,
     size: *mut isize,
     disp_unit: *mut isize,
@@ -1313,7 +1292,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
 alias!(MPI_Win_shared_query_c => PMPI_Win_shared_query_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_start(group: c_int, assert: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_start(group: Word, assert: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
@@ -1328,7 +1307,7 @@ pub unsafe extern "C" fn PMPI_Win_start(group: c_int, assert: c_int, win: c_int)
 alias!(MPI_Win_start => PMPI_Win_start);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_sync(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_sync(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_WIN_SYNC);
@@ -1338,7 +1317,7 @@ pub unsafe extern "C" fn PMPI_Win_sync(win: c_int) -> c_int {
 alias!(MPI_Win_sync => PMPI_Win_sync);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_test(win: c_int, flag: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_test(win: Word, flag: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -1349,7 +1328,7 @@ pub unsafe extern "C" fn PMPI_Win_test(win: c_int, flag: *mut c_int) -> c_int {
 alias!(MPI_Win_test => PMPI_Win_test);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
@@ -1360,7 +1339,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c_int) -> c_int {
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_unlock_all(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
@@ -1371,7 +1350,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c_int) -> c_int {
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Win_wait(win: c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Win_wait(win: Word) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(index::MPI_WIN_WAIT);

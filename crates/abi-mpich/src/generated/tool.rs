@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     name: *mut c_char,
     name_len: *mut c_int,
     verbosity: *mut c_int,
-    datatype: *mut c_int,
+    datatype: *mut Word,
     enumtype: *mut usize,
     desc: *mut c_char,
     desc_len: *mut c_int,
@@ -214,9 +214,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
             scope,
         );
         array::encode_numbers(code, verbosity, 1, number::verbosity::encode);
-        if code == 0 {
-            handle::store::<handle::Datatype>(datatype, datatype_made);
-        }
+        handle::store_made::<handle::Datatype>(datatype, datatype_made);
         array::encode_numbers(code, bind, 1, number::bound_object::encode);
         array::encode_numbers(code, scope, 1, number::scope::encode);
         error::encode(code)
@@ -321,7 +319,7 @@ alias!(MPI_T_enum_get_item => PMPI_T_enum_get_item);
 pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     event_registration: usize,
     cb_safety: c_int,
-    info_used: *mut c_int,
+    info_used: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -333,9 +331,7 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
             number::callback_safety::decode(cb_safety),
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -345,7 +341,7 @@ alias!(MPI_T_event_callback_get_info => PMPI_T_event_callback_get_info);
 pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     event_registration: usize,
     cb_safety: c_int,
-    info: c_int,
+    info: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -428,7 +424,7 @@ alias!(MPI_T_event_get_timestamp => PMPI_T_event_get_timestamp);
 pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     event_index: c_int,
     obj_handle: *mut c_void,
-    info: c_int,
+    info: Word,
     event_registration: *mut usize,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
@@ -448,7 +444,7 @@ alias!(MPI_T_event_handle_alloc => PMPI_T_event_handle_alloc);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     event_registration: usize,
-    info_used: *mut c_int,
+    info_used: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -459,9 +455,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
             event_registration,
             handle::out_pointer(info_used, &mut info_used_made),
         );
-        if code == 0 {
-            handle::store::<handle::Info>(info_used, info_used_made);
-        }
+        handle::store_made::<handle::Info>(info_used, info_used_made);
         error::encode(code)
     }
 }
@@ -470,7 +464,7 @@ alias!(MPI_T_event_handle_get_info => PMPI_T_event_handle_get_info);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     event_registration: usize,
-    info: c_int,
+    info: Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -545,7 +539,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     name_len: *mut c_int,
     verbosity: *mut c_int,
     var_class: *mut c_int,
-    datatype: *mut c_int,
+    datatype: *mut Word,
     enumtype: *mut usize,
     desc: *mut c_char,
     desc_len: *mut c_int,
@@ -589,9 +583,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
         );
         array::encode_numbers(code, verbosity, 1, number::verbosity::encode);
         array::encode_numbers(code, var_class, 1, number::variable_class::encode);
-        if code == 0 {
-            handle::store::<handle::Datatype>(datatype, datatype_made);
-        }
+        handle::store_made::<handle::Datatype>(datatype, datatype_made);
         array::encode_numbers(code, bind, 1, number::bound_object::encode);
         error::encode(code)
     }
@@ -630,7 +622,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(index::MPI_T_PVAR_READ);
-        error::encode(call(pe_session, handle, buf))
+        error::encode(call(
+            pe_session,
+            number::variable_handle::decode(handle),
+            buf,
+        ))
     }
 }
 alias!(MPI_T_pvar_read => PMPI_T_pvar_read);
@@ -645,7 +641,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(index::MPI_T_PVAR_READRESET);
-        error::encode(call(pe_session, handle, buf))
+        error::encode(call(
+            pe_session,
+            number::variable_handle::decode(handle),
+            buf,
+        ))
     }
 }
 alias!(MPI_T_pvar_readreset => PMPI_T_pvar_readreset);
@@ -656,7 +656,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_reset(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(index::MPI_T_PVAR_RESET);
-        error::encode(call(pe_session, handle))
+        error::encode(call(pe_session, number::variable_handle::decode(handle)))
     }
 }
 alias!(MPI_T_pvar_reset => PMPI_T_pvar_reset);
@@ -689,7 +689,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_start(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(index::MPI_T_PVAR_START);
-        error::encode(call(pe_session, handle))
+        error::encode(call(pe_session, number::variable_handle::decode(handle)))
     }
 }
 alias!(MPI_T_pvar_start => PMPI_T_pvar_start);
@@ -700,7 +700,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_stop(pe_session: usize, handle: usize) -> c
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(index::MPI_T_PVAR_STOP);
-        error::encode(call(pe_session, handle))
+        error::encode(call(pe_session, number::variable_handle::decode(handle)))
     }
 }
 alias!(MPI_T_pvar_stop => PMPI_T_pvar_stop);
@@ -715,7 +715,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(index::MPI_T_PVAR_WRITE);
-        error::encode(call(pe_session, handle, buf.cast_mut()))
+        error::encode(call(
+            pe_session,
+            number::variable_handle::decode(handle),
+            buf.cast_mut(),
+        ))
     }
 }
 alias!(MPI_T_pvar_write => PMPI_T_pvar_write);
@@ -730,7 +734,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     ordering: *mut c_int,
     ticks_per_second: *mut i64,
     max_ticks: *mut i64,
-    info: *mut c_int,
+    info: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -758,9 +762,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
             handle::out_pointer(info, &mut info_made),
         );
         array::encode_numbers(code, ordering, 1, number::source_order::encode);
-        if code == 0 {
-            handle::store::<handle::Info>(info, info_made);
-        }
+        handle::store_made::<handle::Info>(info, info_made);
         error::encode(code)
     }
 }

@@ -8,13 +8,13 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Word};
 use crate::status::{self, Classic, Standard};
 use crate::{alias, error, number, standard};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_coords(
-    comm: c_int,
+    comm: Word,
     rank: c_int,
     maxdims: c_int,
     coords: *mut c_int,
@@ -35,12 +35,12 @@ alias!(MPI_Cart_coords => PMPI_Cart_coords);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_create(
-    comm_old: c_int,
+    comm_old: Word,
     ndims: c_int,
     dims: *const c_int,
     periods: *const c_int,
     reorder: c_int,
-    comm_cart: *mut c_int,
+    comm_cart: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -61,9 +61,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
             reorder,
             handle::out_pointer(comm_cart, &mut comm_cart_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_cart, comm_cart_made);
-        }
+        handle::store_made::<handle::Comm>(comm_cart, comm_cart_made);
         error::encode(code)
     }
 }
@@ -71,7 +69,7 @@ alias!(MPI_Cart_create => PMPI_Cart_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_get(
-    comm: c_int,
+    comm: Word,
     maxdims: c_int,
     dims: *mut c_int,
     periods: *mut c_int,
@@ -94,7 +92,7 @@ alias!(MPI_Cart_get => PMPI_Cart_get);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_map(
-    comm: c_int,
+    comm: Word,
     ndims: c_int,
     dims: *const c_int,
     periods: *const c_int,
@@ -119,7 +117,7 @@ alias!(MPI_Cart_map => PMPI_Cart_map);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_rank(
-    comm: c_int,
+    comm: Word,
     coords: *const c_int,
     rank: *mut c_int,
 ) -> c_int {
@@ -136,7 +134,7 @@ alias!(MPI_Cart_rank => PMPI_Cart_rank);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_shift(
-    comm: c_int,
+    comm: Word,
     direction: c_int,
     disp: c_int,
     rank_source: *mut c_int,
@@ -162,9 +160,9 @@ alias!(MPI_Cart_shift => PMPI_Cart_shift);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_sub(
-    comm: c_int,
+    comm: Word,
     remain_dims: *const c_int,
-    newcomm: *mut c_int,
+    newcomm: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -176,16 +174,14 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
             remain_dims.cast_mut(),
             handle::out_pointer(newcomm, &mut newcomm_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(newcomm, newcomm_made);
-        }
+        handle::store_made::<handle::Comm>(newcomm, newcomm_made);
         error::encode(code)
     }
 }
 alias!(MPI_Cart_sub => PMPI_Cart_sub);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Cartdim_get(comm: c_int, ndims: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Cartdim_get(comm: Word, ndims: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
@@ -208,15 +204,15 @@ alias!(MPI_Dims_create => PMPI_Dims_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dist_graph_create(
-    comm_old: c_int,
+    comm_old: Word,
     n: c_int,
     sources: *const c_int,
     degrees: *const c_int,
     destinations: *const c_int,
     weights: *const c_int,
-    info: c_int,
+    info: Word,
     reorder: c_int,
-    comm_dist_graph: *mut c_int,
+    comm_dist_graph: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -243,9 +239,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
             reorder,
             handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
-        }
+        handle::store_made::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
         error::encode(code)
     }
 }
@@ -253,16 +247,16 @@ alias!(MPI_Dist_graph_create => PMPI_Dist_graph_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
-    comm_old: c_int,
+    comm_old: Word,
     indegree: c_int,
     sources: *const c_int,
     sourceweights: *const c_int,
     outdegree: c_int,
     destinations: *const c_int,
     destweights: *const c_int,
-    info: c_int,
+    info: Word,
     reorder: c_int,
-    comm_dist_graph: *mut c_int,
+    comm_dist_graph: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -291,9 +285,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
             reorder,
             handle::out_pointer(comm_dist_graph, &mut comm_dist_graph_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
-        }
+        handle::store_made::<handle::Comm>(comm_dist_graph, comm_dist_graph_made);
         error::encode(code)
     }
 }
@@ -301,7 +293,7 @@ alias!(MPI_Dist_graph_create_adjacent => PMPI_Dist_graph_create_adjacent);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
-    comm: c_int,
+    comm: Word,
     maxindegree: c_int,
     sources: *mut c_int,
     sourceweights: *mut c_int,
@@ -335,7 +327,7 @@ alias!(MPI_Dist_graph_neighbors => PMPI_Dist_graph_neighbors);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
-    comm: c_int,
+    comm: Word,
     indegree: *mut c_int,
     outdegree: *mut c_int,
     weighted: *mut c_int,
@@ -356,12 +348,12 @@ alias!(MPI_Dist_graph_neighbors_count => PMPI_Dist_graph_neighbors_count);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graph_create(
-    comm_old: c_int,
+    comm_old: Word,
     nnodes: c_int,
     index: *const c_int,
     edges: *const c_int,
     reorder: c_int,
-    comm_graph: *mut c_int,
+    comm_graph: *mut Word,
 ) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
@@ -382,9 +374,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
             reorder,
             handle::out_pointer(comm_graph, &mut comm_graph_made),
         );
-        if code == 0 {
-            handle::store::<handle::Comm>(comm_graph, comm_graph_made);
-        }
+        handle::store_made::<handle::Comm>(comm_graph, comm_graph_made);
         error::encode(code)
     }
 }
@@ -392,7 +382,7 @@ alias!(MPI_Graph_create => PMPI_Graph_create);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graph_get(
-    comm: c_int,
+    comm: Word,
     maxindex: c_int,
     maxedges: c_int,
     index: *mut c_int,
@@ -415,7 +405,7 @@ alias!(MPI_Graph_get => PMPI_Graph_get);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graph_map(
-    comm: c_int,
+    comm: Word,
     nnodes: c_int,
     index: *const c_int,
     edges: *const c_int,
@@ -440,7 +430,7 @@ alias!(MPI_Graph_map => PMPI_Graph_map);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graph_neighbors(
-    comm: c_int,
+    comm: Word,
     rank: c_int,
     maxneighbors: c_int,
     neighbors: *mut c_int,
@@ -461,7 +451,7 @@ alias!(MPI_Graph_neighbors => PMPI_Graph_neighbors);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
-    comm: c_int,
+    comm: Word,
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
@@ -480,7 +470,7 @@ alias!(MPI_Graph_neighbors_count => PMPI_Graph_neighbors_count);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graphdims_get(
-    comm: c_int,
+    comm: Word,
     nnodes: *mut c_int,
     nedges: *mut c_int,
 ) -> c_int {
@@ -494,7 +484,7 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
 alias!(MPI_Graphdims_get => PMPI_Graphdims_get);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Topo_test(comm: c_int, status: *mut c_int) -> c_int {
+pub unsafe extern "C" fn PMPI_Topo_test(comm: Word, status: *mut c_int) -> c_int {
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =

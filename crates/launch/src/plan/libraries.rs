@@ -25,20 +25,21 @@ impl Libraries {
             return Ok(None);
         };
         let (name, library, whose) = (name.display(), &foreign.library, foreign.whose);
-        let text = match (&foreign.before_ours, self) {
-            (Some(file), Self::WithPmi) => {
+        let told = self == Self::WithPmi && foreign.asks_by_pmi();
+        let text = match &foreign.before_ours {
+            Some(file) if told => {
                 return Ok(Some(format!(
                     "the program {name} names the folder of its library of MPI (DT_RPATH) and runs over {}, that of {whose}, as a \
                      job by PMI; to run it over Weft, take the folder out (patchelf --remove-rpath)",
                     file.display()
                 )));
             }
-            (None, _) => format!(
+            None => format!(
                 "the program {name} was linked with {library}, the library of {whose}: under this launcher each \
                  of its ranks would believe to be alone. Build it with Weft's mpicc (or against the MPI 5 \
                  ABI of any implementation), or start it with the mpiexec of {whose}"
             ),
-            (Some(file), Self::Ours) => format!(
+            Some(file) => format!(
                 "the program {name} names the folder in which it looks for {library} (DT_RPATH), so that it runs with {} and not \
                  with the library of this name that Weft has: under this launcher each of its ranks would believe to be alone. \
                  Take the folder out (patchelf --remove-rpath), link it with -Wl,--enable-new-dtags, or start it with the mpiexec \

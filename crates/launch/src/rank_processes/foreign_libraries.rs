@@ -1,7 +1,7 @@
 //! Foreign MPI libraries that ranks have loaded and that do not learn of the job: reported once, by name.
 //!
 //! A program that names such a library is refused before it starts ([`linkage`]); one over MPICH's library asks by PMI
-//! and is served. The rest are programs, mostly scripts, that load Open MPI's library themselves: each is then a job of
+//! and is served. The rest are programs, mostly scripts, that load Open MPI's own library instead of ours: each is then a job of
 //! one rank, and ends well. Only the processes' memory maps show that; they are checked while a rank that might load one
 //! has not initialised MPI, with those of the processes that it has started (a rank may be a script): whenever the launcher wakes up, for example for a rank's output, and a few times by itself,
 //! ever more rarely.
@@ -73,8 +73,8 @@ impl ForeignLibraries {
         let who = if own { "rank" } else { "a program of rank" };
         Some(format!(
             "{who} {rank} has loaded {}, the library of {whose}, which does not learn of this job: each rank that uses it is alone, \
-             as rank 0 of 1. Start the program with the mpiexec of {whose}, or have it load Weft's library (a package of Python: \
-             the one that is built for MPICH, or for the MPI ABI)",
+             as rank 0 of 1. Start the program with the mpiexec of {whose}, or have it load Weft's library of the same name \
+             (MPI4PY_LIBMPI for mpi4py), which is in the folder that is first in LD_LIBRARY_PATH",
             file.display()
         ))
     }

@@ -225,8 +225,67 @@ const SENTINELS_OF_MPICH: [&str; 15] = [
     "common /mpifcmb9/ MPI_WEIGHTS_EMPTY",
 ];
 
+/// As [`OWN`], in the ABI of Open MPI.
+const OWN_OF_OPENMPI: [(&str, i64); 10] = [
+    ("MPI_ADDRESS_KIND", 8),
+    ("MPI_COUNT_KIND", 8),
+    ("MPI_OFFSET_KIND", 8),
+    ("MPI_INTEGER_KIND", 4),
+    ("MPI_STATUS_SIZE", 6),
+    ("MPI_SOURCE", 1),
+    ("MPI_TAG", 2),
+    ("MPI_ERROR", 3),
+    ("MPI_LB", 4),
+    ("MPI_UB", 3),
+];
+
+/// Addresses with a special meaning, as in the `mpif.h` of Open MPI.
+const SENTINELS_OF_OPENMPI: [&str; 16] = [
+    "integer MPI_BOTTOM, MPI_IN_PLACE",
+    "common /mpi_fortran_bottom/ MPI_BOTTOM",
+    "common /mpi_fortran_in_place/ MPI_IN_PLACE",
+    "integer MPI_STATUS_IGNORE(6), MPI_STATUSES_IGNORE(6,1)",
+    "common /mpi_fortran_status_ignore/ MPI_STATUS_IGNORE",
+    "common /mpi_fortran_statuses_ignore/ MPI_STATUSES_IGNORE",
+    "integer MPI_ERRCODES_IGNORE(1)",
+    "common /mpi_fortran_errcodes_ignore/ MPI_ERRCODES_IGNORE",
+    "character*1 MPI_ARGV_NULL(1)",
+    "common /mpi_fortran_argv_null/ MPI_ARGV_NULL",
+    "character*1 MPI_ARGVS_NULL(1,1)",
+    "common /mpi_fortran_argvs_null/ MPI_ARGVS_NULL",
+    "integer MPI_UNWEIGHTED(1)",
+    "common /mpi_fortran_unweighted/ MPI_UNWEIGHTED",
+    "integer MPI_WEIGHTS_EMPTY(1)",
+    "common /mpi_fortran_weights_empty/ MPI_WEIGHTS_EMPTY",
+];
+
 /// An `mpif.h` of the ABI of MPICH, with which the tests build programs like those built with MPICH.
 pub fn include_file_of_mpich(tables: &Tables, values: &BTreeMap<String, i64>) -> String {
+    // Fortran's key of a predefined attribute is the next number: it returns the value, where C returns the address of the value.
+    let value = |name: &str| {
+        let value = *values.get(name)?;
+        Some(value + i64::from([0x64, 0x66].contains(&(value >> 24))))
+    };
+    include_file_of(tables, value, &OWN_OF_MPICH, &SENTINELS_OF_MPICH)
+}
+
+/// … of the ABI of Open MPI, where handles have other numbers than in C.
+pub fn include_file_of_openmpi(
+    tables: &Tables,
+    values: &BTreeMap<String, i64>,
+    handles: &BTreeMap<String, i64>,
+) -> String {
+    let value = |name: &str| handles.get(name).or_else(|| values.get(name)).copied();
+    include_file_of(tables, value, &OWN_OF_OPENMPI, &SENTINELS_OF_OPENMPI)
+}
+
+/// An `mpif.h` of a foreign ABI: its constants, those that C does not have, and addresses with a meaning.
+fn include_file_of(
+    tables: &Tables,
+    value: impl Fn(&str) -> Option<i64>,
+    own: &[(&str, i64)],
+    sentinels: &[&str],
+) -> String {
     let mut out = format!("!     {}\n", NOTICE.replace("; edit", ";\n!     edit"));
     let mut line = |text: &str| {
         let _ = writeln!(out, "      {text}");
@@ -235,23 +294,19 @@ pub fn include_file_of_mpich(tables: &Tables, values: &BTreeMap<String, i64>) ->
     let plain = plain.map(|one| (one.name, if one.kind.is_some() { "*8" } else { "" }));
     let handles = handle_constants(tables).into_iter();
     let all = plain.chain(handles.map(|(_, name, _)| (name, "")));
-    for (name, kind) in all {
-        let own = in_list(&OWN_OF_MPICH, &name);
-        if let Some(&value) = values.get(&name).filter(|_| own.is_none()) {
-            // Fortran's key of a predefined attribute is the next number: it returns the value, where C
-            // returns the address of the value.
-            let key = i64::from([0x64, 0x66].contains(&(value >> 24)));
+    for (name, kind) in all.filter(|(name, _)| in_list(own, name).is_none()) {
+        if let Some(value) = value(&name) {
             // Numbers of four bytes.
             let value = in_fortran(&name, value) as i32;
             line(&format!("integer{kind} {name}"));
-            line(&format!("parameter ({name}={})", i64::from(value) + key));
+            line(&format!("parameter ({name}={value})"));
         }
     }
-    for (name, value) in OWN_OF_MPICH {
+    for (name, value) in own {
         line(&format!("integer {name}"));
         line(&format!("parameter ({name}={value})"));
     }
-    for text in SENTINELS_OF_MPICH {
+    for text in sentinels {
         line(text);
     }
     for (name, _) in CALLBACKS {
@@ -304,6 +359,18 @@ pub fn rust_of_mpich(values: &BTreeMap<String, i64>) -> Result<String> {
     listed(|name| {
         let found = values.get(name).copied();
         Ok(found.or_else(|| in_list(&OWN_OF_MPICH, name)))
+    })
+}
+
+/// … of the ABI of Open MPI; a handle has the form in which its library takes an integer of Fortran.
+pub fn rust_of_openmpi(
+    values: &BTreeMap<String, i64>,
+    handles: &BTreeMap<String, i64>,
+) -> Result<String> {
+    listed(|name| {
+        let handle = handles.get(name).map(|number| number << 1 | 1);
+        let found = handle.or_else(|| values.get(name).copied());
+        Ok(found.or_else(|| in_list(&OWN_OF_OPENMPI, name)))
     })
 }
 

@@ -20,9 +20,11 @@ pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>
         "//! {NOTICE}\n//!\n//! Entry points, the functions that they call, and constants.\n\n\
          #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]\n\n\
          pub mod c;\n\
-         #[cfg(not(feature = \"mpich\"))]\npub mod constants;\n\
-         #[cfg(feature = \"mpich\")]\n#[path = \"generated/constants_of_mpich.rs\"]\npub mod constants;\n\n\
-         #[cfg(feature = \"mpich\")]\nmod of_mpich;\n\n"
+         #[cfg(not(any(feature = \"mpich\", feature = \"openmpi\")))]\npub mod constants;\n\
+         #[cfg(feature = \"mpich\")]\n#[path = \"generated/constants_of_mpich.rs\"]\npub mod constants;\n\
+         #[cfg(feature = \"mpich\")]\nmod of_mpich;\n\
+         #[cfg(feature = \"openmpi\")]\n#[path = \"generated/constants_of_openmpi.rs\"]\npub mod constants;\n\
+         #[cfg(feature = \"openmpi\")]\nmod names_of_openmpi;\n\n"
     );
     for (group, functions) in &tables.groups {
         let mut body = String::new();
@@ -94,6 +96,18 @@ fn functions_of_c(fortran: &Fortran, tables: &Tables) -> Result<String> {
                     None => {}
                 }
             }
+            if function
+                .parameters
+                .iter()
+                .any(|one| gets_a_handle(one, form))
+            {
+                let name = function.name_of(form).replacen("MPI_", "weft_fortran_", 1);
+                let _ = writeln!(
+                    out,
+                    "#[cfg_attr(feature = \"openmpi\", link_name = \"{}\")]",
+                    name.to_lowercase()
+                );
+            }
             let _ = writeln!(
                 out,
                 "pub fn {}({}) -> {};",
@@ -104,6 +118,45 @@ fn functions_of_c(fortran: &Fortran, tables: &Tables) -> Result<String> {
         }
     }
     Ok(out + "}\n")
+}
+
+/// Whether a parameter is a function of the program to which C passes the address of a handle: in the ABI of Open MPI, such a handle is no integer
+/// of Fortran, and the library of C has other functions for Fortran, which pass that.
+fn gets_a_handle(parameter: &Parameter, form: Form) -> bool {
+    let declaration = parameter.declaration(form);
+    declaration.is_some_and(|one| {
+        let base = one.base.trim_end_matches("_c");
+        base == "MPI_User_function" || base.ends_with("_errhandler_function")
+    })
+}
+
+/// Names that the modules of Open MPI have for the procedures of `mpif.h`, and names that some had before the standard had them.
+pub fn names_of_openmpi(fortran: &Fortran, tables: &Tables) -> String {
+    let mut out = format!(
+        "//! {NOTICE}\n//!\n//! Further names of procedures, by which the modules of Open MPI call them.\n\n\
+         use crate::also_of;\n\nalso_of! {{\n"
+    );
+    for (group, function) in tables.functions() {
+        let form = Form::Small;
+        if !fortran.has(group, function, form, Binding::Old) {
+            continue;
+        }
+        let name = function.name.to_lowercase();
+        let short = name.trim_start_matches("mpi_");
+        let _ = writeln!(out, "ompi_{short}_f {name}_;");
+        if group.ends_with("_persistent")
+            || name.starts_with("mpi_neighbor") && name.ends_with("_init")
+        {
+            for other in [
+                format!("ompix_{short}_f"),
+                format!("mpix_{short}_"),
+                format!("pmpix_{short}_"),
+            ] {
+                let _ = writeln!(out, "{other} {name}_;");
+            }
+        }
+    }
+    out + "ompi_f_sync_reg_f mpi_f_sync_reg_;\n}\n"
 }
 
 fn returned(function: &Function) -> &'static str {

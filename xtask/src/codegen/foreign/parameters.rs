@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 
 use super::super::declaration::Declaration;
 use super::super::table::{Function, Parameter};
-use super::{Mpich, has_length};
+use super::{Common, KINDS, has_length, values};
 
 /// The translation of a parameter.
 pub struct Translation {
@@ -15,22 +15,9 @@ pub struct Translation {
 }
 
 /// The type of a handle: its name in Rust.
-fn handle(base: &str) -> Option<&str> {
-    let name = base.strip_prefix("MPI_")?;
-    let kinds = [
-        "Comm",
-        "Group",
-        "Win",
-        "Session",
-        "Message",
-        "Info",
-        "Errhandler",
-        "Op",
-        "Request",
-        "Datatype",
-        "File",
-    ];
-    kinds.contains(&name).then_some(name)
+fn handle(base: &str) -> Option<&'static str> {
+    let found = KINDS.iter().find(|(c, _)| *c == base);
+    found.map(|(_, name)| *name)
 }
 
 /// A type in Rust, for either ABI.
@@ -64,9 +51,9 @@ fn rust(declaration: &Declaration, file: &str, other_handle: &str, status: &str)
     Ok(format!("{}{element}", mutability.repeat(pointers)))
 }
 
-/// The type of a parameter in MPICH.
+/// The type of a parameter in a foreign ABI.
 pub fn classic_type(declaration: &Declaration) -> Result<String> {
-    rust(declaration, "usize", "c_int", "Classic")
+    rust(declaration, "usize", "Word", "Classic")
 }
 
 /// The type of a parameter in the standard ABI.
@@ -101,24 +88,24 @@ impl Translation {
     }
 
     /// A text that is stored in a buffer of the program.
-    pub fn of_text(declaration: &Declaration, standard_room: String, room: i64) -> Self {
+    pub fn of_text(declaration: &Declaration, room: &str, length: &str) -> Self {
         let name = &declaration.name;
-        let length = match name.as_str() {
-            "name" => "resultlen",
-            _ => "std::ptr::null_mut()",
-        };
+        let standard_room = values::standard_name(room);
+        let room = values::own_name(room);
         Self::new(format!(
             "if {name}.is_null() {{ {name} }} else {{ {name}_text.as_mut_ptr().cast() }}"
         ))
-        .before(format!("let mut {name}_text = [0_u8; {standard_room}];"))
+        .before(format!(
+            "let mut {name}_text = [0_u8; number::{standard_room}];"
+        ))
         .after(format!(
-            "number::give_text(code, &{name}_text, {room}, {name}.cast(), {length});"
+            "number::give_text(code, &{name}_text, number::{room}, {name}.cast(), {length});"
         ))
     }
 
     /// The translation of a parameter, according to the tables.
     pub fn of(
-        mpich: &Mpich,
+        common: &Common,
         group: &str,
         function: &Function,
         parameter: &Parameter,
@@ -140,7 +127,7 @@ impl Translation {
                     Self::new(format!("handle::out_pointer({name}, &mut {name}_made)"))
                         .before(format!("let mut {name}_made = 0;"))
                         .after(format!(
-                            "if code == 0 {{ handle::store::<{kind}>({name}, {name}_made); }}"
+                            "handle::store_made::<{kind}>({name}, {name}_made);"
                         )),
                 );
             }
@@ -166,7 +153,7 @@ impl Translation {
                 _ => translated.after(format!("{name}_there.store({name}, {kind}::encode);")),
             });
         }
-        if let Some(translated) = number(mpich, function, parameter, declaration)? {
+        if let Some(translated) = number(common, function, parameter, declaration)? {
             return Ok(translated);
         }
         let places = [
@@ -183,6 +170,9 @@ impl Translation {
             "C_BUFFER2" if output => Self::new(name.clone()).after(format!(
                 "if code == 0 {{ number::address::encode_at({name}); }}"
             )),
+            "PVAR" if declaration.by_value() => {
+                Self::new(format!("number::variable_handle::decode({name})"))
+            }
             "WEIGHT" => Self::new(format!("number::weights::decode({name})")),
             "OFFSET" if name == "disp" && declaration.by_value() => {
                 Self::new(format!("number::displacement::decode({name})"))
@@ -201,7 +191,7 @@ impl Translation {
 
 /// Numbers that are constants.
 fn number(
-    mpich: &Mpich,
+    common: &Common,
     function: &Function,
     parameter: &Parameter,
     declaration: &Declaration,
@@ -214,7 +204,7 @@ fn number(
         "TAG" => "number::tag".to_owned(),
         "ERROR_CODE" | "ERROR_CLASS" => "error".to_owned(),
         "DTYPE_DISTRIBUTION" => "number::distribution_argument".to_owned(),
-        kind => match mpich.numbers_of(kind) {
+        kind => match common.numbers_of(kind) {
             Some(numbers) => format!("number::{numbers}"),
             None => return Ok(None),
         },

@@ -2,7 +2,7 @@
 //!
 //! Predefined handles of MPICH and of the standard ABI.
 
-use crate::handle::{
+use crate::mpich::handle::{
     Comm, Datatype, Errhandler, File, Group, Info, Message, Op, Request, Session, Win,
 };
 

@@ -1,5 +1,27 @@
-/* Differences between MPICH's own ABI and the standard one, call by call. Built with MPICH's mpicc, run on Weft. */
+/* Differences between the own ABI of MPICH or Open MPI and the standard one, call by call. Built with the mpicc of either, run on Weft. */
 #include "check.h"
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#define CONSTANTS "openmpi_constants.h"
+#else
+#define CONSTANTS "mpich_constants.h"
+#endif
+
+/* The constants of the tables are those of this header; predefined handles are the objects that the tables name, and the numbers of Fortran. */
+static void constants(void) {
+#define CONSTANT(name, value) CHECK((int)(long)(name) == (int)(value));
+#define INTEGER(handle)                                                                                                    \
+    _Generic((handle), MPI_Comm: MPI_Comm_c2f, MPI_Datatype: MPI_Type_c2f, MPI_Errhandler: MPI_Errhandler_c2f,             \
+             MPI_File: MPI_File_c2f, MPI_Group: MPI_Group_c2f, MPI_Info: MPI_Info_c2f, MPI_Message: MPI_Message_c2f,       \
+             MPI_Op: MPI_Op_c2f, MPI_Request: MPI_Request_c2f, MPI_Session: MPI_Session_c2f, MPI_Win: MPI_Win_c2f)(handle)
+#define HANDLE(handle)                                                                                                     \
+    _Generic((handle), MPI_Comm: MPI_Comm_f2c, MPI_Datatype: MPI_Type_f2c, MPI_Errhandler: MPI_Errhandler_f2c,             \
+             MPI_File: MPI_File_f2c, MPI_Group: MPI_Group_f2c, MPI_Info: MPI_Info_f2c, MPI_Message: MPI_Message_f2c,       \
+             MPI_Op: MPI_Op_f2c, MPI_Request: MPI_Request_f2c, MPI_Session: MPI_Session_f2c, MPI_Win: MPI_Win_f2c)
+#define OBJECT(name, symbol, fortran)                                                                                      \
+    CHECK((void *)(name) == (void *)&symbol && INTEGER(name) == (fortran) && HANDLE(name)(fortran) == (name));
+#include CONSTANTS
+}
 
 static MPI_Datatype seen_datatype;
 static void largest(void *in, void *inout, int *length, MPI_Datatype *datatype) {
@@ -88,15 +110,16 @@ static void statuses(void) {
 
 static void handles(void) {
     MPI_Datatype made[3], types[3], named[64];
+    /* What an array contains before a call fills it is no handle. */
+    memset(named, 2, sizeof named);
     MPI_Comm twin;
     int result, length, inter;
-    CHECK(MPI_COMM_WORLD == 0x44000000 && MPI_INT == 0x4c000405);
     MPI_Comm_dup(MPI_COMM_WORLD, &twin);
     MPI_Comm_compare(MPI_COMM_WORLD, twin, &result);
     CHECK(result == MPI_CONGRUENT);
     MPI_Comm_compare(twin, twin, &result);
     CHECK(result == MPI_IDENT);
-    CHECK(MPI_Comm_f2c(MPI_Comm_c2f(twin)) == twin);
+    CHECK(MPI_Comm_f2c(MPI_Comm_c2f(twin)) == twin && MPI_Comm_c2f(twin) != MPI_Comm_c2f(MPI_COMM_WORLD));
     MPI_Comm_test_inter(twin, &inter);
     CHECK(!inter);
     MPI_Comm_free(&twin);
@@ -180,6 +203,9 @@ static void callbacks(void) {
                         MPI_STATUS_IGNORE);
     MPI_Error_class(code, &class);
     CHECK(class == MPI_ERR_TRUNCATE);
+    for (int known = MPI_SUCCESS; known <= MPI_ERR_WIN; known++) {
+        if (MPI_Error_class(known, &class) == MPI_SUCCESS) CHECK(class == known);
+    }
     int own, length, *last, flag;
     char text[MPI_MAX_ERROR_STRING];
     MPI_Add_error_class(&own);
@@ -298,7 +324,7 @@ static void numbers(void) {
     MPI_Offset position;
     int mode;
     char name[64];
-    snprintf(name, sizeof name, "/tmp/weft-mpich-abi-%d", (int)(check_rank + 1000 * (long)MPI_Wtime() % 1000000));
+    snprintf(name, sizeof name, "/tmp/weft-foreign-abi-%d", (int)(check_rank + 1000 * (long)MPI_Wtime() % 1000000));
     MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
     CHECK(file != MPI_FILE_NULL);
@@ -319,9 +345,13 @@ static void numbers(void) {
     int length;
     MPI_Get_processor_name(processor, &length);
     CHECK(length == (int)strlen(processor) && processor[MPI_MAX_PROCESSOR_NAME] == 'x');
+#ifdef OPEN_MPI
+    CHECK(!MPIX_Query_cuda_support());
+#else
     int major = 7, minor = 7;
     MPI_Abi_get_version(&major, &minor);
     CHECK(major == -1 && minor == -1);
+#endif
 }
 
 int main(int argc, char **argv) {
@@ -332,10 +362,11 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
     /* With an argument: a mistake, whose place in this file is reported. */
     if (argc > 1) MPI_Send(&provided, 1, MPI_INT, 4711, 0, MPI_COMM_WORLD);
+    constants();
     statuses();
     handles();
     callbacks();
     numbers();
-    check_done("mpich_abi");
+    check_done("foreign_abi");
     return 0;
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::generated::numbers::STANDARD_T_PVAR_ALL_HANDLES;
-use crate::status::Classic;
+use super::status::Classic;
+use crate::number::STANDARD_T_PVAR_ALL_HANDLES;
 
 /// A pointer that never changes.
 #[repr(transparent)]
@@ -47,13 +47,7 @@ pub static MPI_F_STATUS_IGNORE: Constant<c_int> = Constant(std::ptr::null());
 #[unsafe(no_mangle)]
 pub static MPI_F_STATUSES_IGNORE: Constant<c_int> = Constant(std::ptr::null());
 
-const NOTHING: Classic = Classic {
-    count_low: 0,
-    count_high_and_cancelled: 0,
-    source: 0,
-    tag: 0,
-    error: 0,
-};
+const NOTHING: Classic = Classic::empty(0, 0);
 
 /// [`MPI_F08_STATUS_IGNORE`] points to it.
 #[unsafe(no_mangle)]

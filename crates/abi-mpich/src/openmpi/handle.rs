@@ -1,4 +1,4 @@
-//! Handles of Open MPI: addresses. A predefined one is that of an [`object`](super::object) of the library; one that the program has made
+//! Handles of Open MPI: addresses. A predefined one is that of an [`object`] of the library; one that the program has made
 //! is odd, as no address of an object is.
 //!
 //! ```text

@@ -179,7 +179,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < threads; i++) MPI_Comm_dup_with_info(MPI_COMM_WORLD, i % 3 ? MPI_INFO_NULL : info, &own[i]);
     MPI_Info_free(&info);
     pthread_t ids[MOST];
-    struct messages *all = calloc((size_t)threads, sizeof *all);
+    struct messages *all = calloc(MOST, sizeof *all);
     for (int i = 0; i < threads; i++) {
         all[i].me = i;
         CHECK(pthread_create(&ids[i], NULL, body, &all[i]) == 0);

@@ -79,6 +79,17 @@ pub fn launcher() -> Result<()> {
     install(&format!("{package}=={version}"), &prefix)
 }
 
+/// Installs Open MPI if it is missing: the tests build programs with it, which run over our library. Not where peers are: nothing is
+/// compared with it, and its launchers start none of our programs.
+pub fn foreign() -> Result<()> {
+    let (package, version) = PEERS[1];
+    let prefix = target(&root()?).join("foreign").join(package);
+    if prefix.join("bin/mpicc").exists() {
+        return Ok(());
+    }
+    install(&format!("{package}=={version}"), &prefix)
+}
+
 /// Makes a virtual environment, which is the prefix, and installs the package in it.
 fn install(package: &str, prefix: &Path) -> Result<()> {
     println!("{package}: installing in {}", prefix.display());

@@ -583,6 +583,9 @@ fn useful() {
     if let Err(error) = crate::peers::launcher() {
         println!("no launcher of MPICH: jobs under it will not be tested: {error:#}");
     }
+    if let Err(error) = crate::peers::foreign() {
+        println!("no Open MPI: programs that are built with it will not be tested: {error:#}");
+    }
 }
 
 #[cfg(test)]

@@ -54,6 +54,13 @@ impl Numbers {
         unsafe { Buffer::new(self.memory.as_mut_ptr().cast(), count, &datatype) }
     }
 
+    /// The first elements.
+    fn front(&mut self, count: usize) -> Buffer {
+        let datatype = self.datatype();
+        // SAFETY: as above.
+        unsafe { Buffer::new(self.memory.as_mut_ptr().cast(), count, &datatype) }
+    }
+
     fn blocks(&mut self, ranks: usize) -> Blocks {
         let (count, datatype) = (self.count() / ranks, self.datatype());
         // SAFETY: as above.
@@ -91,7 +98,7 @@ fn draw(random: &mut SeededRandom, size: usize, number: usize) -> Drawn {
         _ => 1000 + below(1000),
     };
     Drawn {
-        kind: below(15),
+        kind: below(16),
         count,
         root: below(size as u64),
         in_place: below(3) == 0,
@@ -239,7 +246,7 @@ fn play(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
                 .collect();
             assert_eq!(receive.values(), expected, "{drawn:?}");
         }
-        6..=10 => reduce(comm, drawn, &mut send)?,
+        6..=10 | 15 => reduce(comm, drawn, &mut send)?,
         _ => uneven(comm, drawn)?,
     }
     Ok(())
@@ -444,6 +451,32 @@ fn reduce(comm: &Comm, drawn: &Drawn, send: &mut Numbers) -> Result<(), Error> {
                 reduction: (&reduction).into(),
             })?;
             total(drawn, 0..size, count * size)[rank * count..(rank + 1) * count].to_vec()
+        }
+        15 => {
+            let counts: Vec<usize> = (0..size)
+                .map(|rank| count_between(drawn, 0, rank))
+                .collect();
+            let all_count = counts.iter().sum();
+            let first: usize = counts[..rank].iter().sum();
+            let mut all = Numbers::of(&own(drawn, rank, all_count), gaps);
+            let reduction = sum(all_count, &all.datatype(), drawn.user);
+            let mine = total(drawn, 0..size, all_count)[first..first + counts[rank]].to_vec();
+            receive = Numbers::zeros(counts[rank], gaps);
+            let into = if drawn.in_place {
+                all.front(counts[rank])
+            } else {
+                receive.buffer()
+            };
+            comm.run(Collective::ReduceScatter {
+                send: all.buffer(),
+                receive: into,
+                counts,
+                reduction: (&reduction).into(),
+            })?;
+            if drawn.in_place {
+                receive = Numbers::of(&all.values()[..mine.len()], gaps);
+            }
+            mine
         }
         9 => {
             comm.run(Collective::Scan {

@@ -38,6 +38,7 @@ pub(crate) fn carry_out(collective: &Collective<'_>) {
         }
         Collective::Allreduce { send, receive, .. }
         | Collective::ReduceScatterBlock { send, receive, .. }
+        | Collective::ReduceScatter { send, receive, .. }
         | Collective::Scan { send, receive, .. } => give(send, receive),
     }
 }

@@ -8,7 +8,7 @@
 use super::{Blocks, Members, ReductionArgument, on_board};
 use super::{
     allgather, allgatherv, allreduce, alltoall, alltoallv, barrier, bcast, exscan, gather, gatherv,
-    reduce, reduce_scatter_block, scan, scatter, scatterv,
+    reduce, reduce_scatter, reduce_scatter_block, scan, scatter, scatterv,
 };
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -86,6 +86,13 @@ pub enum Collective<'a> {
         send: Buffer,
         receive: Buffer,
         count: usize,
+        reduction: ReductionArgument<'a>,
+    },
+    /// See [`reduce_scatter()`].
+    ReduceScatter {
+        send: Buffer,
+        receive: Buffer,
+        counts: Vec<usize>,
         reduction: ReductionArgument<'a>,
     },
     /// See [`scan()`].
@@ -177,6 +184,12 @@ impl Collective<'_> {
                 count,
                 reduction,
             } => reduce_scatter_block(members, &send, &receive, count, &reduction.keep()),
+            Self::ReduceScatter {
+                send,
+                receive,
+                counts,
+                reduction,
+            } => reduce_scatter(members, &send, &receive, &counts, &reduction.keep()),
             Self::Scan {
                 send,
                 receive,

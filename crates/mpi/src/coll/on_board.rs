@@ -5,7 +5,7 @@
 //! | barrier | nothing | all |
 //! | bcast, scatter | the root, everything | the root |
 //! | gather, reduce | its own | the root, for all |
-//! | allgather, allreduce, alltoall, reduce_scatter_block | its own | all |
+//! | allgather, allreduce, alltoall, reduce_scatter | its own | all |
 //! | scan, exscan | its own | those before |
 //!
 //! Where ranks give different numbers of bytes that not all of them know (gatherv, scatterv, alltoallv and alltoallw), each
@@ -129,6 +129,7 @@ const ALLTOALLV: usize = place("MPI_Alltoallv");
 const ALLTOALLW: usize = place("MPI_Alltoallw");
 const REDUCE: usize = place("MPI_Reduce");
 const ALLREDUCE: usize = place("MPI_Allreduce");
+const REDUCE_SCATTER: usize = place("MPI_Reduce_scatter");
 const REDUCE_SCATTER_BLOCK: usize = place("MPI_Reduce_scatter_block");
 const SCAN: usize = place("MPI_Scan");
 const EXSCAN: usize = place("MPI_Exscan");
@@ -351,6 +352,19 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
             reduction,
             0,
         ),
+        Collective::ReduceScatter {
+            send,
+            counts,
+            reduction,
+            ..
+        } => {
+            let kind = (REDUCE_SCATTER, Kind::Blocks);
+            let demand = Demand::reducing(kind, send, send.bytes(), reduction, 0);
+            Demand {
+                note: demand.note.of_blocks(counts.iter().copied()),
+                ..demand
+            }
+        }
         Collective::Scan {
             send, reduction, ..
         } => Demand::reducing((SCAN, Kind::Scan), send, all(send.bytes()), reduction, 0),
@@ -411,6 +425,7 @@ pub(crate) fn carry_out(
         Collective::Reduce { reduction, .. }
         | Collective::Allreduce { reduction, .. }
         | Collective::ReduceScatterBlock { reduction, .. }
+        | Collective::ReduceScatter { reduction, .. }
         | Collective::Scan { reduction, .. }
         | Collective::Exscan { reduction, .. }
             if reduction.op.as_predefined().is_none() =>
@@ -497,7 +512,19 @@ fn carry_out_here(
             receive,
             reduction,
             ..
-        } => reductions::reduce_scatter_block(epochs, members, (send, receive), reduction),
+        } => {
+            let part = |_| receive.bytes();
+            reductions::reduce_scatter(epochs, members, (send, receive), reduction, part)
+        }
+        Collective::ReduceScatter {
+            send,
+            receive,
+            counts,
+            reduction,
+        } => {
+            let part = |rank: usize| counts[rank] * reduction.datatype.size();
+            reductions::reduce_scatter(epochs, members, (send, receive), reduction, part)
+        }
         Collective::Scan {
             send,
             receive,

@@ -55,6 +55,26 @@ pub fn reduce_scatter_block(
     )
 }
 
+/// Checks the arguments of [`reduce_scatter`].
+pub(super) fn check(
+    members: &Members,
+    send: &Buffer,
+    receive: &Buffer,
+    counts: &[usize],
+    reduction: &ReductionArgument<'_>,
+) -> Result<()> {
+    let name = "MPI_Reduce_scatter";
+    members.check_entries(name, counts.len())?;
+    let sum = counts
+        .iter()
+        .try_fold(0usize, |sum, count| sum.checked_add(*count));
+    if sum != Some(reduction.count) {
+        return Err(wrong_sum(name, reduction.count));
+    }
+    reduction.check(name, reduction.count, send)?;
+    reduction.check(name, counts[members.rank], receive)
+}
+
 /// Checks the arguments of [`reduce_scatter_block`].
 pub(super) fn check_blocks(
     members: &Members,

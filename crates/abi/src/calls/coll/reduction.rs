@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use weft_mpi::coll::inter::{self, Root, Sides};
-use weft_mpi::coll::{self, Collective, Members, ReductionArgument};
+use weft_mpi::coll::{Collective, ReductionArgument};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Datatype, Op};
 
@@ -207,7 +207,7 @@ pub fn reduce_scatter(
     datatype: DatatypeRef,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     check_lists(&[(counts, "recvcounts")])?;
     let counts = counts
         .with_length(comm.size() as usize)
@@ -221,25 +221,19 @@ pub fn reduce_scatter(
     if let Some(sides) = Sides::of(comm) {
         let own = send.buffer(all, datatype)?;
         let name = "MPI_Reduce_scatter";
-        return Ok(inter::reduce_scatter(
-            name,
-            &sides,
-            &own,
-            &into,
-            &counts,
-            &reduction.keep(),
-        )?);
+        return Ok(
+            inter::reduce_scatter(name, &sides, &own, &into, &counts, &reduction.keep())?.into(),
+        );
     }
     let own = if send.is_in_place() {
         receive.buffer(all, datatype)?
     } else {
         operand(send, all, datatype, &into)?
     };
-    Ok(coll::reduce_scatter(
-        &Members::of(comm),
-        &own,
-        &into,
-        &counts,
-        &reduction.keep(),
-    )?)
+    Ok(Collective::ReduceScatter {
+        send: own,
+        receive: into,
+        counts,
+        reduction,
+    })
 }

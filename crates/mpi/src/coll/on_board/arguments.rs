@@ -101,5 +101,11 @@ pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()
             count,
             reduction,
         } => reduce_scatter::check_blocks(members, send, receive, *count, reduction),
+        Collective::ReduceScatter {
+            send,
+            receive,
+            counts,
+            reduction,
+        } => reduce_scatter::check(members, send, receive, counts, reduction),
     }
 }

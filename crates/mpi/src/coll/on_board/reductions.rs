@@ -96,30 +96,44 @@ pub(super) fn in_parts(
     Ok(())
 }
 
-/// Each rank folds its own block.
-pub(super) fn reduce_scatter_block(
+/// Each rank folds its own part, of which rank `r` has `part(r)` bytes.
+pub(super) fn reduce_scatter(
     epochs: &mut Epochs<'_, '_>,
     members: &Members,
     (send, receive): Buffers<'_>,
     reduction: &ReductionArgument<'_>,
+    part: impl Fn(usize) -> usize,
 ) -> Result<()> {
     let Members { rank, size, .. } = *members;
-    let (block, element) = (receive.bytes(), reduction.datatype.size().max(1));
+    let element = reduction.datatype.size().max(1);
     let most = epochs.capacity() / size / element * element;
-    for (start, bytes) in slices(block, most) {
-        let length = bytes * size;
+    let longest = (0..size).map(&part).max().unwrap_or(0);
+    for (start, most) in slices(longest, most) {
+        let slice = |rank: usize| part(rank).saturating_sub(start).min(most);
+        let length = (0..size).map(slice).sum();
+        let mut own = Shown {
+            length,
+            offset: 0,
+            bytes: slice(rank),
+        };
         epochs.begin(length)?;
+        let (mut shown, mut first) = (0, 0);
         for other in 0..size {
-            let from = other * block + start;
-            epochs.write((length, other * bytes), send, (from, bytes))?;
+            if other == rank {
+                own.offset = shown;
+            }
+            let bytes = slice(other);
+            // Of a part that has ended before there is nothing.
+            if bytes > 0 {
+                epochs.write((length, shown), send, (first + start, bytes))?;
+            }
+            shown += bytes;
+            first += part(other);
         }
         all_arrive(epochs, size)?;
-        let own = Shown {
-            length,
-            offset: rank * bytes,
-            bytes,
-        };
-        fold(epochs, own, size, reduction, (receive, start))?;
+        if own.bytes > 0 {
+            fold(epochs, own, size, reduction, (receive, start))?;
+        }
     }
     Ok(())
 }
@@ -181,6 +195,19 @@ pub(super) fn operands(
             let own = Shown::all(send.bytes()).part(rank * bytes, bytes);
             Operands::copy(epochs, own, size)
         }
+        Collective::ReduceScatter {
+            send,
+            receive,
+            counts,
+            reduction,
+        } => {
+            show(epochs, send)?;
+            all_arrive(epochs, size)?;
+            let before: usize = counts[..rank].iter().sum();
+            let first = before * reduction.datatype.size();
+            let own = Shown::all(send.bytes()).part(first, receive.bytes());
+            Operands::copy(epochs, own, size)
+        }
         Collective::Scan { send, .. } | Collective::Exscan { send, .. } => {
             let is_inclusive = matches!(collective, Collective::Scan { .. });
             let count = rank + usize::from(is_inclusive);
@@ -230,6 +257,9 @@ impl Operands {
                 receive, reduction, ..
             }
             | Collective::ReduceScatterBlock {
+                receive, reduction, ..
+            }
+            | Collective::ReduceScatter {
                 receive, reduction, ..
             }
             | Collective::Scan {

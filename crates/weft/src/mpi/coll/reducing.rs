@@ -231,13 +231,13 @@ impl Communicator {
         self.check_length(NAME, send.len(), counts.iter().sum())?;
         let count = counts[self.rank()];
         let part = Memory::<B::Element>::zeroed(count)?;
-        self.run(coll::reduce_scatter(
-            &self.members(),
-            &send.buffer(),
-            &part.view().buffer(),
-            counts,
-            &reduction(send.len(), &op),
-        )?)?;
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::ReduceScatter {
+            send: send.buffer(),
+            receive: part.view().buffer(),
+            counts: counts.to_vec(),
+            reduction: (&reduction).into(),
+        })?;
         part.into_vec(count)
     }
 

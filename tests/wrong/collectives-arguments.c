@@ -310,14 +310,14 @@
  * says: rank 2: MPI_ERR_TRUNCATE
  *
  * run: 3 blocks-counts board
- * says: rank 0: MPI_ERR_OTHER
- * says: rank 1: MPI_ERR_OTHER
- * says: rank 2: MPI_ERR_OTHER
+ * says: rank 0: MPI_ERR_COUNT
+ * says: rank 1: MPI_ERR_COUNT
+ * says: rank 2: MPI_ERR_COUNT
  *
  * run: 3 blocks-op board
- * says: rank 0: MPI_ERR_OTHER
- * says: rank 1: MPI_ERR_OTHER
- * says: rank 2: MPI_ERR_OTHER
+ * says: rank 0: MPI_ERR_OP
+ * says: rank 1: MPI_ERR_OP
+ * says: rank 2: MPI_ERR_OP
  *
  * run: 3 allreduce-type board
  * says: rank 0: MPI_ERR_TYPE

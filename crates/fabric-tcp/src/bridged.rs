@@ -134,16 +134,6 @@ impl Fabric for Bridged {
         Next::Other
     }
 
-    fn cork(&mut self) {
-        self.own.cork();
-        self.bridges.endpoints().for_each(Fabric::cork);
-    }
-
-    fn uncork(&mut self) {
-        self.own.uncork();
-        self.bridges.endpoints().for_each(Fabric::uncork);
-    }
-
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
         let mut found = self.own.poll(sink, budget);
         if self.bridges.has_orders() {

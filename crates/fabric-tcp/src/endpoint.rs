@@ -426,18 +426,6 @@ impl<N: Network> Fabric for Tcp<N> {
         self.try_send(to, head, data) == Ok(Posted::Done)
     }
 
-    fn cork(&mut self) {
-        self.peers.cork();
-    }
-
-    fn uncork(&mut self) {
-        let mut waiting = self.peers.uncork();
-        for peer in waiting.drain(..) {
-            self.pump(peer);
-        }
-        self.peers.recycle(waiting);
-    }
-
     /// Its messages are found by looking at all peers.
     fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
         Next::Other

@@ -39,22 +39,6 @@ enum Fate {
     Replaced,
 }
 
-/// Sessions that wait to send together ([`weft_fabric::Fabric::cork`]).
-#[derive(Default)]
-struct Cork {
-    is_in: bool,
-    /// Peers for which something waits, each once; empty while the cork is out.
-    waiting: Vec<u32>,
-}
-
-impl Cork {
-    fn hold(&mut self, peer: u32) {
-        if !self.waiting.contains(&peer) {
-            self.waiting.push(peer);
-        }
-    }
-}
-
 /// The state shared with each peer.
 pub struct Peers<N: Network> {
     slots: Vec<Slot<N::Stream>>,
@@ -64,7 +48,6 @@ pub struct Peers<N: Network> {
     /// Peers with a connection, for looking at them directly.
     connected: Vec<u32>,
     bell: Arc<N::Bell>,
-    cork: Cork,
     /// Lost or replaced, and not reported yet.
     fates: Vec<(u32, Fate)>,
     /// Transfers that ended outside of a look.
@@ -84,7 +67,6 @@ impl<N: Network> Peers<N> {
             begun: Vec::new(),
             connected: Vec::new(),
             bell,
-            cork: Cork::default(),
             fates: Vec::new(),
             ended: Vec::new(),
             turn: 0,
@@ -351,24 +333,6 @@ impl<N: Network> Peers<N> {
         self.fates.push((peer, Fate::Replaced));
     }
 
-    /// From now on [`Self::post`] and [`Self::pump`] note small frames, and send nothing.
-    pub fn cork(&mut self) {
-        self.cork.is_in = true;
-    }
-
-    /// Ends that. Returns the peers to be pumped, in a vector to be [recycled](Self::recycle).
-    #[must_use]
-    pub fn uncork(&mut self) -> Vec<u32> {
-        self.cork.is_in = false;
-        std::mem::take(&mut self.cork.waiting)
-    }
-
-    /// Takes the vector back.
-    pub fn recycle(&mut self, emptied: Vec<u32>) {
-        debug_assert!(emptied.is_empty() && !self.cork.is_in);
-        self.cork.waiting = emptied;
-    }
-
     /// Appends a frame to a peer, if there is credit, and sends as much as there is room for. `None`: there
     /// is no session.
     #[inline]
@@ -376,13 +340,6 @@ impl<N: Network> Peers<N> {
         let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
             return None;
         };
-        if self.cork.is_in {
-            let post = session.append(frame);
-            if post == Post::Taken(Sent::Done) {
-                self.cork.hold(peer);
-            }
-            return Some(post);
-        }
         let post = session.post(frame, &*self.bell, peer);
         if post == Post::Taken(Sent::Failed) {
             self.progressed += 1;
@@ -396,10 +353,6 @@ impl<N: Network> Peers<N> {
         let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
             return Sent::Done;
         };
-        if self.cork.is_in {
-            self.cork.hold(peer);
-            return Sent::Done;
-        }
         let sent = session.pump(&*self.bell, peer);
         if sent == Sent::Failed {
             self.progressed += 1;

@@ -196,9 +196,13 @@ impl<S: Stream> Session<S> {
         peer: u32,
     ) -> Post {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        if let Err(refused) = self.admit(length) {
-            return refused;
+        if !self.life.is_present() {
+            return Post::Absent;
         }
+        if !self.out.has_room(length) {
+            return Post::Full;
+        }
+        self.goodbyes.take_back();
         if length >= THROUGH
             && let Life::Live(link) = &mut self.life
             && link.is_free()
@@ -209,29 +213,6 @@ impl<S: Stream> Session<S> {
         }
         self.out.post(kind, parts);
         Post::Taken(self.pump(bell, peer))
-    }
-
-    /// As [`Self::post`], but sends nothing: the session is to be pumped.
-    pub fn append(&mut self, (kind, parts): (FrameKind, &[&[u8]])) -> Post {
-        let length = parts.iter().map(|part| part.len()).sum();
-        if let Err(refused) = self.admit(length) {
-            return refused;
-        }
-        self.out.post(kind, parts);
-        Post::Taken(Sent::Done)
-    }
-
-    /// Checks that a frame of this length can be taken.
-    #[inline]
-    fn admit(&mut self, length: usize) -> Result<(), Post> {
-        if !self.life.is_present() {
-            return Err(Post::Absent);
-        }
-        if !self.out.has_room(length) {
-            return Err(Post::Full);
-        }
-        self.goodbyes.take_back();
-        Ok(())
     }
 
     /// Asks for a transfer. `Ok` is the fabric's result for a request that was taken.

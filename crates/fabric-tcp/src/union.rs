@@ -489,14 +489,6 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         self.remote.abandon_unreached();
     }
 
-    fn cork(&mut self) {
-        self.remote.cork();
-    }
-
-    fn uncork(&mut self) {
-        self.remote.uncork();
-    }
-
     fn announce_absence(&mut self, to: Peer) {
         if self.ranks.local(to).is_none() {
             self.remote.announce_absence(to);

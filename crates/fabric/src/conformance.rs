@@ -150,7 +150,6 @@ macro_rules! conformance {
                 mailboxes::senders_are_served_in_turn,
                 mailboxes::a_refused_post_has_no_effect_and_is_taken_later,
                 mailboxes::injected_messages_are_like_others,
-                mailboxes::corked_messages_are_like_others,
                 mailboxes::written_messages_are_like_others,
                 mailboxes::packed_messages_are_like_others,
                 mailboxes::what_comes_next_is_taken_by_its_head,

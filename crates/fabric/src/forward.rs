@@ -84,16 +84,6 @@ macro_rules! forward_fabric {
             $to.inject(to, head, data)
         }
     };
-    ($this:ident => $to:expr; cork) => {
-        fn cork(&mut $this) {
-            $to.cork();
-        }
-    };
-    ($this:ident => $to:expr; uncork) => {
-        fn uncork(&mut $this) {
-            $to.uncork();
-        }
-    };
     ($this:ident => $to:expr; writers) => {
         fn writers(&$this) -> ::std::sync::Arc<[$crate::SlotWriter]> {
             $to.writers()

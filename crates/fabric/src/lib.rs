@@ -353,13 +353,6 @@ pub trait Fabric: Send {
         None
     }
 
-    /// Corks the endpoint: small messages and requests for transfers that it takes from now on may wait, to leave together. For a
-    /// caller that has several, and [uncorks](Self::uncork) before it does anything else. Their order stays what it would be.
-    fn cork(&mut self) {}
-
-    /// Uncorks the endpoint: sends what waits since it was [corked](Self::cork).
-    fn uncork(&mut self) {}
-
     /// Mailbox: the sender's ends of lanes, by peer, for the caller that holds this endpoint: [writing](SlotWriter::write) a
     /// short message there has the effect of [`inject`](Self::inject), without a call through this
     /// trait. There may be fewer than peers; a closed one refuses everything, and may be open later. They stay the same.

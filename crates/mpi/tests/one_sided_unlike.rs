@@ -18,7 +18,7 @@ struct Limited(Local, usize);
 impl Fabric for Limited {
     forward_fabric!(self => self.0; me, peers, incarnation, bell, now, route, take_next, poll, grant, offer, revoke, get, put,
         signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-        is_asleep, wake, is_any_beside, is_flushed, traffic, say_goodbye, abandon_unreached, announce_absence, cork, uncork);
+        is_asleep, wake, is_any_beside, is_flushed, traffic, say_goodbye, abandon_unreached, announce_absence);
 
     fn limits(&self) -> Limits {
         Limits {

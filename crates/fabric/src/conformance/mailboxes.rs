@@ -150,40 +150,6 @@ pub fn injected_messages_are_like_others(stage: &dyn Stage) {
     scene.inboxes[1].check(0, next, length);
 }
 
-/// Messages of a corked endpoint arrive once it is uncorked, in order among others.
-pub fn corked_messages_are_like_others(stage: &dyn Stage) {
-    const COUNT: u64 = 600;
-    let mut scene = Scene::new(stage, 3);
-    let limit = scene.endpoints[0].limits().data;
-    let length = |number: u64| [0, 24, 7, 511, 512, 3, limit, 64][number as usize % 8];
-    let mut next = [0; 3];
-    let mut round = 0;
-    scene.repeat("room for corked messages", |scene| {
-        round += 1;
-        let corked = round % 4 != 0;
-        if corked {
-            scene.endpoints[0].cork();
-        }
-        for step in 0..round % 23 {
-            let to = 1 + step % 2;
-            if next[to] < COUNT && scene.try_send(0, to, next[to], length(next[to])) {
-                next[to] += 1;
-            }
-        }
-        if corked {
-            scene.endpoints[0].uncork();
-        }
-        scene.drive();
-        next[1..] == [COUNT; 2]
-    });
-    scene.until("corked messages", |scene| {
-        [1, 2].map(|to| scene.inboxes[to].messages() as u64) == [COUNT; 2]
-    });
-    scene.settle();
-    scene.inboxes[1].check(0, COUNT, length);
-    scene.inboxes[2].check(0, COUNT, length);
-}
-
 /// What is written to a lane keeps its order among messages that are sent, and is found; what is refused has no effect.
 pub fn written_messages_are_like_others(stage: &dyn Stage) {
     const COUNT: u64 = 3000;

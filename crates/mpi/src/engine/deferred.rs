@@ -148,22 +148,11 @@ impl Engine {
         moved
     }
 
-    /// Begins several things, whose messages may leave together.
-    pub(crate) fn together<R>(&mut self, begin: impl FnOnce(&mut Self) -> R) -> R {
-        self.fabric.cork();
-        let begun = begin(self);
-        self.fabric.uncork();
-        begun
-    }
-
     /// Does what is in the queue. More may appear meanwhile; each is done once.
     pub(super) fn drain_deferred(&mut self) {
         while !self.core.deferred.is_empty() {
             let mut all = self.core.deferred.take();
-            match all.len() {
-                1 => all.drain(..).for_each(|one| self.do_deferred(one)),
-                _ => self.together(|engine| all.drain(..).for_each(|one| engine.do_deferred(one))),
-            }
+            all.drain(..).for_each(|one| self.do_deferred(one));
             self.core.deferred.recycle(all);
         }
     }

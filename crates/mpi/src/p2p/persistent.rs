@@ -79,9 +79,7 @@ impl Process {
                 return self.start_all_across_engines(ids);
             }
         }
-        engine.together(|engine| {
-            let started = ids.iter().map(|id| engine.start(*id));
-            started.fold(Ok(()), Result::and)
-        })
+        let started = ids.iter().map(|id| engine.start(*id));
+        started.fold(Ok(()), Result::and)
     }
 }

@@ -55,15 +55,15 @@ pub fn reduce_scatter_block(
     )
 }
 
-/// Checks the arguments of [`reduce_scatter`].
+/// Checks the arguments of [`reduce_scatter`], or those of another function that has counts.
 pub(super) fn check(
+    name: &'static str,
     members: &Members,
     send: &Buffer,
     receive: &Buffer,
     counts: &[usize],
     reduction: &ReductionArgument<'_>,
 ) -> Result<()> {
-    let name = "MPI_Reduce_scatter";
     members.check_entries(name, counts.len())?;
     let sum = counts
         .iter()
@@ -108,15 +108,7 @@ fn build(
     reduction: &Reduction,
 ) -> Result<Schedule> {
     let mut plan = Plan::new(name);
-    members.check_entries(name, counts.len())?;
-    let sum = counts
-        .iter()
-        .try_fold(0usize, |sum, count| sum.checked_add(*count));
-    if sum != Some(reduction.count) {
-        return Err(wrong_sum(name, reduction.count));
-    }
-    reduction.check(name, reduction.count, send)?;
-    reduction.check(name, counts[members.rank], receive)?;
+    check(name, members, send, receive, counts, &reduction.into())?;
     let size = reduction.datatype.size();
     let mut cuts = vec![0; counts.len() + 1];
     for (rank, count) in counts.iter().enumerate() {

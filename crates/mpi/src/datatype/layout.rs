@@ -279,12 +279,15 @@ impl Part {
 #[derive(Default)]
 pub(super) struct List {
     parts: Vec<(isize, Part)>,
+    /// The last tree that was repeated, how often and how far apart, and the result: blocks that follow each other are mostly the same.
+    repeated: Option<(Arc<Node>, (usize, isize), Layout)>,
 }
 
 impl List {
     pub fn with_room_for(parts: usize) -> Self {
         Self {
             parts: Vec::with_capacity(parts),
+            repeated: None,
         }
     }
 
@@ -306,10 +309,18 @@ impl List {
             }
             _ if count == 1 => self.push(offset, node),
             _ => {
-                let repeated = layout.repeated(count, stride)?.shifted(at);
-                if let Some(node) = &repeated.node {
-                    self.push(repeated.offset, node);
+                let tree = match self.repeated.take() {
+                    Some(last) if Arc::ptr_eq(&last.0, node) && last.1 == (count, stride) => last.2,
+                    _ => Layout {
+                        offset: 0,
+                        node: Some(Arc::clone(node)),
+                    }
+                    .repeated(count, stride)?,
+                };
+                if let Some(node) = &tree.node {
+                    self.push(offset.wrapping_add(tree.offset), node);
                 }
+                self.repeated = Some((Arc::clone(node), (count, stride), tree));
             }
         }
         Ok(())
@@ -429,5 +440,29 @@ impl List {
             depth: depth + 1,
             pieces,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_blocks_of_trees_at_equal_distances_are_a_repetition() {
+        let pair = Layout::block(8).repeated(2, 24).expect("small");
+        let mut list = List::default();
+        for block in 0..100 {
+            list.append(&pair, (3, 64), block * 1000).expect("small");
+        }
+        let node = list.finish().expect("small").node.expect("it has data");
+        let Shape::Repeat {
+            count: 100,
+            stride: 1000,
+            ..
+        } = node.shape
+        else {
+            panic!("{node:?}");
+        };
+        assert_eq!((node.bytes, node.pieces()), (4800, 600));
     }
 }

@@ -106,6 +106,13 @@ pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()
             receive,
             counts,
             reduction,
-        } => reduce_scatter::check(members, send, receive, counts, reduction),
+        } => reduce_scatter::check(
+            "MPI_Reduce_scatter",
+            members,
+            send,
+            receive,
+            counts,
+            reduction,
+        ),
     }
 }

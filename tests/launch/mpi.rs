@@ -40,8 +40,8 @@ fn heat_is_exchanged_by_tasks() {
 fn at_least_one_process_is_started() {
     let ended = Job::new(["-n", "2", &example("workers"), "0"]).run();
     assert_eq!(ended.code(), Some(1), "{ended:?}");
-    let said =
-        "Error: Spawn: no process of a program was to be started; start at least one of each";
+    // Either rank may be the first to end with it.
+    let said = "no process of a program was to be started; start at least one of each";
     assert!(ended.error.contains(said), "{ended:?}");
     // If a program was started alone, only the process that started it knows how it has ended.
     let mut alone = std::process::Command::new(example("workers"));

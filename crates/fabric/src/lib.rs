@@ -98,7 +98,8 @@ pub enum Posted {
     /// Under way: exactly one [`Sink::transfer_completed`] with the given operation will follow; the caller's
     /// memory stays in use until then.
     Pending,
-    /// Refused before any side effect: out of credit. Post again after the next progress.
+    /// Refused before any side effect: out of credit. Post again after the next progress; whoever is about to sleep posts again behind
+    /// [`Bell::prepare`], since room rings only those who have announced that they sleep.
     Retry,
 }
 

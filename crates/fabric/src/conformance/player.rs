@@ -57,10 +57,17 @@ impl Player {
             if step(self) {
                 return;
             }
+            // What becomes true in this moment rings nobody: the looks behind the announcement find it.
+            dither(&mut self.lots);
             let ticket = bell.prepare();
             if self.look() > 0 {
                 bell.cancel(ticket);
                 continue;
+            }
+            // Room for a message is seen by sending it only.
+            if step(self) {
+                bell.cancel(ticket);
+                return;
             }
             // Whoever forgets what is published from here on has a moment to be caught.
             dither(&mut self.lots);

@@ -111,21 +111,22 @@ impl Comm {
                 let (context, size) = (u32::from(terms.to_bits()), OTHER_JOB);
                 greeting = Greeting { context, size }.to_bytes();
             }
-            Some(Err(error)) => failure = Some(error),
+            Some(Err(error)) => {
+                let (context, size) = (error.text().len() as u32, 0);
+                greeting = Greeting { context, size }.to_bytes();
+                failure = Some(error);
+            }
             None => {}
         }
         self.spread(name, &mut greeting, local_leader)?;
-        if let Some(error) = failure {
-            return Err(error);
-        }
         let Greeting { context, size } = Greeting::from_bytes(greeting);
         if size == 0 {
-            return Err(Error::new(
-                class,
-                format!(
-                    "{name}: the local leader, rank {local_leader}, has not met the remote one; see the error that it got"
-                ),
-            ));
+            let what = "the local leader has not met the remote one";
+            let heard = self.spread_failure(name, local_leader, failure, context)?;
+            return Err(heard.unwrap_or_else(|reason| {
+                let text = format!("{name}: {what}: rank {local_leader} got: {reason}");
+                Error::new(class, text)
+            }));
         }
         if size == OTHER_JOB {
             let terms = Terms::from_bits(context as u8);
@@ -163,6 +164,22 @@ impl Comm {
         let group = Arc::clone(self.group());
         Ok(Self::assemble(self.process(), context, group, shape)
             .expect("a member of its own group"))
+    }
+
+    /// Tells all members why the root has failed, whose text has so many bytes: the root has its error, the others get the text. They
+    /// may end before the root has said it.
+    pub(super) fn spread_failure(
+        &self,
+        name: &'static str,
+        root: u32,
+        failure: Option<Error>,
+        length: u32,
+    ) -> Result<std::result::Result<Error, String>> {
+        let text = failure.as_ref().map(|error| error.text().as_bytes());
+        let mut text = text.unwrap_or_default().to_vec();
+        text.resize(length as usize, 0);
+        self.spread(name, &mut text, root)?;
+        Ok(failure.ok_or_else(|| String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// The leaders' part: context, and the other group as bytes.

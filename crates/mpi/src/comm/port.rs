@@ -200,14 +200,19 @@ impl Comm {
             Some((awaited, numbers)) => (Some(awaited), numbers),
             None => (None, Vec::new()),
         };
-        let mut head = [0; 8];
+        let mut head = [0; 12];
+        let reason = match &awaited {
+            Some(Err(error)) => error.text().len(),
+            _ => 0,
+        };
         let started = matches!(awaited, Some(Ok(_)));
-        head[..4].copy_from_slice(&u32::from(started).to_le_bytes());
-        head[4..].copy_from_slice(&(numbers.len() as u32).to_le_bytes());
+        let words = [u32::from(started), numbers.len() as u32, reason as u32];
+        for (place, word) in head.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
         self.spread(SPAWN, &mut head, root)?;
-        let [a, b, c, d, e, f, g, h] = head;
-        let started = u32::from_le_bytes([a, b, c, d]) != 0;
-        let count = u32::from_le_bytes([e, f, g, h]) as usize;
+        let word = |at: usize| u32::from_le_bytes(head.as_chunks::<4>().0[at]);
+        let (started, count, reason) = (word(0) != 0, word(1) as usize, word(2));
         let mut list: Vec<u8> = numbers
             .iter()
             .flat_map(|number| number.to_le_bytes())
@@ -230,15 +235,14 @@ impl Comm {
             let made = self.join_group(SPAWN, ErrorClass::Spawn, root, met, true);
             return Ok((numbers, made));
         }
-        let error = match awaited {
-            Some(Err(error)) => error,
-            _ => Error::new(
-                ErrorClass::Spawn,
-                format!(
-                    "{SPAWN}: the root, rank {root}, could not start the processes; see the error that it got"
-                ),
-            ),
-        };
+        let failure = awaited.and_then(Result::err);
+        let heard = self.spread_failure(SPAWN, root, failure, reason)?;
+        let error = heard.unwrap_or_else(|reason| {
+            let text = format!(
+                "{SPAWN}: the root, rank {root}, could not start the processes: it got: {reason}"
+            );
+            Error::new(ErrorClass::Spawn, text)
+        });
         Ok((numbers, Err(error)))
     }
 

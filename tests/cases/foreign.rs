@@ -351,6 +351,29 @@ fn what_differs_in_the_abi_of_open_mpi() {
     }
 }
 
+/// As the libraries for C++ do it, which programs in C++ refer to whether or not they use MPI's old binding. All names are there at the start.
+#[test]
+fn functions_in_cxx_are_called_as_the_libraries_for_cxx_do() {
+    let kind = ["-rdynamic", "-Wl,-z,now"];
+    let (name, folder) = ("cxx_callbacks", scratch("foreign-cxx"));
+    let of_mpich = folder.join("of-mpich");
+    build_by(&mpich().join("bin/mpicc"), name, &kind, &of_mpich);
+    let mut built = vec![of_mpich];
+    if let Some(prefix) = open_mpi() {
+        let of_open_mpi = folder.join("of-open-mpi");
+        build_by(&prefix.join("bin/mpicc"), name, &kind, &of_open_mpi);
+        built.push(of_open_mpi);
+    }
+    for program in built {
+        for ranks in [1, 3] {
+            let ended = on_weft_as_it_is(ranks, &program);
+            ended.expect_success();
+            let end = format!("cxx_callbacks: ok with {ranks} ranks");
+            assert!(ended.out.contains(&end), "{ended:?}");
+        }
+    }
+}
+
 #[test]
 fn a_program_of_open_mpi_is_told_its_places() {
     let Some(prefix) = open_mpi() else {

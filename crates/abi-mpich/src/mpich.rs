@@ -1,6 +1,7 @@
 //! What is MPICH's alone: how handles and statuses look, which variables and predefined functions its library exports.
 
 pub mod attribute;
+pub mod cxx;
 pub mod data;
 pub mod fortran;
 pub mod handle;

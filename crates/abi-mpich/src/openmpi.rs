@@ -1,6 +1,7 @@
 //! What is Open MPI's alone: how handles and statuses look, which variables and predefined functions its library exports.
 
 pub mod attribute;
+pub mod cxx;
 pub mod data;
 mod extensions;
 pub mod fortran;

@@ -2,7 +2,11 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
+#[cfg(not(feature = "openmpi"))]
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+#[cfg(not(feature = "openmpi"))]
+use std::sync::OnceLock;
 
 use crate::generated::names::index;
 use crate::handle::{Comm, Datatype, Handle, Win};
@@ -13,6 +17,24 @@ struct Record {
     copy: usize,
     delete: usize,
     extra_state: *mut c_void,
+    /// What calls functions in C++, if the library for C++ has told.
+    #[cfg(not(feature = "openmpi"))]
+    proxies: OnceLock<own::cxx::Proxies>,
+}
+
+#[cfg(not(feature = "openmpi"))]
+thread_local! {
+    /// The record of the key that this thread has made last.
+    static LAST: Cell<*const Record> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The library for C++ tells what calls the functions of the key that this thread has just made.
+#[cfg(not(feature = "openmpi"))]
+pub fn tell_of_last(proxies: own::cxx::Proxies) {
+    // SAFETY: null, or a record, which stays.
+    if let Some(record) = unsafe { LAST.get().as_ref() } {
+        let _ = record.proxies.set(proxies);
+    }
 }
 
 unsafe extern "C" fn copy<H: Handle>(
@@ -25,6 +47,14 @@ unsafe extern "C" fn copy<H: Handle>(
 ) -> c_int {
     // SAFETY: the standard ABI passes the record that came with the key; the program has passed a function of this type.
     unsafe {
+        #[cfg(not(feature = "openmpi"))]
+        if let Some(proxies) = (*record).proxies.get() {
+            let keyval = number::keyval::encode(keyval);
+            let program = ((*record).copy, (*record).extra_state);
+            let object = H::encode(object);
+            let done = proxies.copy(program, object, keyval, value, copy, flag);
+            return error::decode_any(done);
+        }
         let function: unsafe extern "C" fn(
             H::Classic,
             c_int,
@@ -53,6 +83,12 @@ unsafe extern "C" fn delete<H: Handle>(
 ) -> c_int {
     // SAFETY: as above.
     unsafe {
+        #[cfg(not(feature = "openmpi"))]
+        if let Some(proxies) = (*record).proxies.get() {
+            let keyval = number::keyval::encode(keyval);
+            let program = ((*record).delete, (*record).extra_state);
+            return error::decode_any(proxies.delete(program, H::encode(object), keyval, value));
+        }
         let function: unsafe extern "C" fn(H::Classic, c_int, *mut c_void, *mut c_void) -> c_int =
             std::mem::transmute((*record).delete);
         let keyval = number::keyval::encode(keyval);
@@ -85,6 +121,8 @@ unsafe fn create<H: Handle>(
         copy: copy_function,
         delete: delete_function,
         extra_state,
+        #[cfg(not(feature = "openmpi"))]
+        proxies: OnceLock::new(),
     });
     let record = Box::into_raw(record);
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the record stays.
@@ -94,7 +132,10 @@ unsafe fn create<H: Handle>(
         let code = call(copies, deletes, keyval, record);
         if code != 0 {
             drop(Box::from_raw(record));
+            return error::encode(code);
         }
+        #[cfg(not(feature = "openmpi"))]
+        LAST.set(record);
         error::encode(code)
     }
 }

@@ -8,7 +8,7 @@ use super::stub::{Stubs, stubs};
 use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
 use crate::handle::{self, Datatype, Handle, Op, Word};
-use crate::{alias, error, standard};
+use crate::{alias, error, own, standard};
 
 /// Defines functions that make operations: what the function of the program gets for the datatype, and how that is made.
 macro_rules! operations {
@@ -24,10 +24,15 @@ macro_rules! operations {
             datatype: *mut usize,
             stub: usize,
         ) {
-            let function = $stubs.function($code as *const () as usize, stub);
+            let (function, in_cxx) = $stubs.functions($code as *const () as usize, stub);
             // SAFETY: the program has passed a function of this type when the operation was made; the standard ABI passes the
             // address of a handle.
             unsafe {
+                if in_cxx != 0 {
+                    let datatype = Datatype::encode(*datatype);
+                    own::cxx::reduce((function, in_cxx), operand, into, *count as c_int, datatype);
+                    return;
+                }
                 let mut datatype: $seen = $see(*datatype);
                 let function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut $count, *mut $seen) =
                     std::mem::transmute(function);
@@ -38,11 +43,13 @@ macro_rules! operations {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $create(function: usize, commute: c_int, op: *mut Word) -> c_int {
             let stub = match function {
-                0 => 0,
-                _ => match $stubs.take($code as *const () as usize, function) {
-                    Some(stub) => stub,
-                    None => return OTHER,
-                },
+                0 => Some(0),
+                #[cfg(feature = "openmpi")]
+                _ if own::cxx::is_intercept(function) => $stubs.take_new($code as *const () as usize, function),
+                _ => $stubs.take($code as *const () as usize, function),
+            };
+            let Some(stub) = stub else {
+                return OTHER;
             };
             let mut made = 0;
             // SAFETY: the addresses come from the caller, which keeps the promises of the C binding.

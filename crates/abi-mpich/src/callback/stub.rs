@@ -1,4 +1,9 @@
 //! Stubs: pieces of code that differ only in their address.
+//!
+//! A function in C++ is called by a function of the foreign implementation's library for C++, which is told apart, right after the object was made: that
+//! is the [second address](Stubs::functions) of a stub.
+
+use std::cell::Cell;
 
 use weft_atomic::{AtomicUsize, Mutex, Ordering};
 
@@ -10,7 +15,22 @@ const STRIDE: usize = 16;
 /// The functions of the program for the stubs of one kind.
 pub struct Stubs {
     functions: [AtomicUsize; STUBS],
+    /// What the library for C++ has told for each; zero for functions in C.
+    in_cxx: [AtomicUsize; STUBS],
     taken: Mutex<usize>,
+}
+
+thread_local! {
+    /// The stub that this thread was given last.
+    static LAST: Cell<Option<(&'static Stubs, usize)>> = const { Cell::new(None) };
+}
+
+/// The library for C++ tells an address for the object that this thread has just made.
+pub fn tell_of_last(address: usize) {
+    if let Some((stubs, place)) = LAST.get() {
+        // SYNC stub.cxx: pairs with the load of the thread that runs the stub.
+        stubs.in_cxx[place].store(address, Ordering::Release);
+    }
 }
 
 impl Stubs {
@@ -18,20 +38,31 @@ impl Stubs {
     pub const fn new() -> Self {
         Self {
             functions: [const { AtomicUsize::new(0) }; STUBS],
+            in_cxx: [const { AtomicUsize::new(0) }; STUBS],
             taken: Mutex::new(0),
         }
     }
 
     /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if
     /// all stubs are taken.
-    pub fn take(&self, code: usize, function: usize) -> Option<usize> {
+    pub fn take(&'static self, code: usize, function: usize) -> Option<usize> {
+        self.take_if(code, function, true)
+    }
+
+    /// As [`take`](Self::take), but never one that is in use.
+    #[cfg(feature = "openmpi")]
+    pub fn take_new(&'static self, code: usize, function: usize) -> Option<usize> {
+        self.take_if(code, function, false)
+    }
+
+    fn take_if(&'static self, code: usize, function: usize, may_be_known: bool) -> Option<usize> {
         let mut taken = self
             .taken
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let known = self.functions[..*taken]
             .iter()
-            .position(|other| other.load(Ordering::Relaxed) == function);
+            .position(|other| may_be_known && other.load(Ordering::Relaxed) == function);
         let place = match known {
             Some(place) => place,
             None if *taken == STUBS => return None,
@@ -42,14 +73,17 @@ impl Stubs {
                 *taken - 1
             }
         };
+        LAST.set(Some((self, place)));
         Some(first(code) + place * STRIDE)
     }
 
-    /// The function of the program that belongs to the stub at an address.
-    pub fn function(&self, code: usize, stub: usize) -> usize {
+    /// The function of the program that belongs to the stub at an address, and what the library for C++ has [told](tell_of_last) for it, or zero.
+    pub fn functions(&self, code: usize, stub: usize) -> (usize, usize) {
         let place = (stub - first(code)) / STRIDE;
         // SYNC stub.function
-        self.functions[place].load(Ordering::Acquire)
+        let function = self.functions[place].load(Ordering::Acquire);
+        // SYNC stub.cxx
+        (function, self.in_cxx[place].load(Ordering::Acquire))
     }
 }
 
@@ -101,7 +135,8 @@ mod tests {
     stubs!(code => target, "rsi", "x1");
 
     unsafe extern "C" fn target(given: usize, stub: usize) -> usize {
-        STUBS_OF_TEST.function(code as *const () as usize, stub) * 1000 + given
+        let (function, in_cxx) = STUBS_OF_TEST.functions(code as *const () as usize, stub);
+        function * 1000 + in_cxx + given
     }
 
     #[test]
@@ -123,5 +158,10 @@ mod tests {
             last = stub;
         }
         assert_eq!(STUBS_OF_TEST.take(code, STUBS + 1), None);
+        // SAFETY: as above.
+        let last: unsafe extern "C" fn(usize) -> usize = unsafe { std::mem::transmute(last) };
+        tell_of_last(100);
+        // SAFETY: as above.
+        assert_eq!(unsafe { last(7) }, STUBS * 1000 + 107);
     }
 }

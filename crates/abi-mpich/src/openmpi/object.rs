@@ -42,6 +42,22 @@ impl<const SIZE: usize> Object<SIZE> {
     }
 }
 
+impl<const SIZE: usize> Object<SIZE> {
+    /// The word at a place, which the library for C++ may have written.
+    pub fn word(&self, place: usize) -> usize {
+        assert!(place.is_multiple_of(8) && place + 8 <= SIZE);
+        // SAFETY: within the object, and aligned, as it is; the library writes before the object is used as a handle.
+        unsafe {
+            self.bytes
+                .get()
+                .cast::<u8>()
+                .add(place)
+                .cast::<usize>()
+                .read()
+        }
+    }
+}
+
 /// The handle of the standard ABI of an object.
 ///
 /// # Safety

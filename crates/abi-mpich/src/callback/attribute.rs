@@ -2,11 +2,7 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-#[cfg(not(feature = "openmpi"))]
-use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-#[cfg(not(feature = "openmpi"))]
-use std::sync::OnceLock;
 
 use crate::generated::names::index;
 use crate::handle::{Comm, Datatype, Handle, Win};
@@ -17,24 +13,8 @@ struct Record {
     copy: usize,
     delete: usize,
     extra_state: *mut c_void,
-    /// What calls functions in C++, if the library for C++ has told.
     #[cfg(not(feature = "openmpi"))]
-    proxies: OnceLock<own::cxx::Proxies>,
-}
-
-#[cfg(not(feature = "openmpi"))]
-thread_local! {
-    /// The record of the key that this thread has made last.
-    static LAST: Cell<*const Record> = const { Cell::new(std::ptr::null()) };
-}
-
-/// The library for C++ tells what calls the functions of the key that this thread has just made.
-#[cfg(not(feature = "openmpi"))]
-pub fn tell_of_last(proxies: own::cxx::Proxies) {
-    // SAFETY: null, or a record, which stays.
-    if let Some(record) = unsafe { LAST.get().as_ref() } {
-        let _ = record.proxies.set(proxies);
-    }
+    in_cxx: cxx::Key,
 }
 
 unsafe extern "C" fn copy<H: Handle>(
@@ -48,7 +28,7 @@ unsafe extern "C" fn copy<H: Handle>(
     // SAFETY: the standard ABI passes the record that came with the key; the program has passed a function of this type.
     unsafe {
         #[cfg(not(feature = "openmpi"))]
-        if let Some(proxies) = (*record).proxies.get() {
+        if let Some(proxies) = (*record).in_cxx.proxies() {
             let keyval = number::keyval::encode(keyval);
             let program = ((*record).copy, (*record).extra_state);
             let object = H::encode(object);
@@ -84,7 +64,7 @@ unsafe extern "C" fn delete<H: Handle>(
     // SAFETY: as above.
     unsafe {
         #[cfg(not(feature = "openmpi"))]
-        if let Some(proxies) = (*record).proxies.get() {
+        if let Some(proxies) = (*record).in_cxx.proxies() {
             let keyval = number::keyval::encode(keyval);
             let program = ((*record).delete, (*record).extra_state);
             return error::decode_any(proxies.delete(program, H::encode(object), keyval, value));
@@ -98,6 +78,76 @@ unsafe extern "C" fn delete<H: Handle>(
             value,
             (*record).extra_state,
         ))
+    }
+}
+
+/// Keys with functions in C++: MPICH's library for C++ tells what calls them, when a key was made.
+#[cfg(not(feature = "openmpi"))]
+pub mod cxx {
+    use std::ffi::c_int;
+    use std::ptr::null_mut;
+
+    use weft_atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+    use super::Record;
+    use crate::own::cxx::Proxies;
+
+    /// What a record has of this.
+    #[derive(Default)]
+    pub(super) struct Key {
+        number: c_int,
+        /// The record of the key that was made before.
+        before: AtomicPtr<Record>,
+        copy: AtomicUsize,
+        delete: AtomicUsize,
+    }
+
+    impl Key {
+        /// What calls the functions, if they are in C++.
+        pub fn proxies(&self) -> Option<Proxies> {
+            // SYNC key.cxx
+            let copy = self.copy.load(Ordering::Acquire);
+            let delete = self.delete.load(Ordering::Relaxed);
+            (copy != 0).then_some(Proxies { copy, delete })
+        }
+    }
+
+    /// The record of the key that was made last.
+    static LAST: AtomicPtr<Record> = AtomicPtr::new(null_mut());
+
+    /// A key was made with this record, which stays.
+    pub(super) unsafe fn made(record: *mut Record, keyval: c_int) {
+        // SAFETY: nobody else writes the number, and nobody reads it before the record is in the list.
+        let before = unsafe {
+            (*record).in_cxx.number = keyval;
+            &(*record).in_cxx.before
+        };
+        let mut last = LAST.load(Ordering::Relaxed);
+        loop {
+            before.store(last, Ordering::Relaxed);
+            // SYNC key.record: pairs with the load of who tells.
+            match LAST.compare_exchange(last, record, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => last = other,
+            }
+        }
+    }
+
+    /// What calls the functions of a key that was just made, in numbers of the standard ABI.
+    pub fn tell(keyval: c_int, proxies: &Proxies) {
+        // SYNC key.record
+        let mut next = LAST.load(Ordering::Acquire);
+        // SAFETY: null, or a record, which stays.
+        while let Some(record) = unsafe { next.as_ref() } {
+            let key = &record.in_cxx;
+            if key.number == keyval {
+                key.delete.store(proxies.delete, Ordering::Relaxed);
+                // SYNC key.cxx: pairs with the load of who copies or deletes.
+                key.copy.store(proxies.copy, Ordering::Release);
+                return;
+            }
+            next = key.before.load(Ordering::Relaxed);
+        }
     }
 }
 
@@ -122,7 +172,7 @@ unsafe fn create<H: Handle>(
         delete: delete_function,
         extra_state,
         #[cfg(not(feature = "openmpi"))]
-        proxies: OnceLock::new(),
+        in_cxx: cxx::Key::default(),
     });
     let record = Box::into_raw(record);
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding; the record stays.
@@ -135,7 +185,7 @@ unsafe fn create<H: Handle>(
             return error::encode(code);
         }
         #[cfg(not(feature = "openmpi"))]
-        LAST.set(record);
+        cxx::made(record, *keyval);
         error::encode(code)
     }
 }

@@ -57,6 +57,7 @@ macro_rules! handlers {
                 let call: unsafe extern "C" fn(usize, *mut usize) -> c_int = standard::function(index::$name);
                 let code = call(stub, handle::out_pointer(errhandler, &mut made));
                 if code == 0 {
+                    $stubs.made($code as *const () as usize, stub, made);
                     handle::store::<Errhandler>(errhandler, made);
                 }
                 error::encode(code)
@@ -71,6 +72,13 @@ handlers! {
     File PMPI_File_create_errhandler = MPI_File_create_errhandler, MPI_FILE_CREATE_ERRHANDLER OF_FILE file run_file, usize = File::encode;
     Session PMPI_Session_create_errhandler = MPI_Session_create_errhandler, MPI_SESSION_CREATE_ERRHANDLER OF_SESSION session run_session, Word = Session::encode;
     Win PMPI_Win_create_errhandler = MPI_Win_create_errhandler, MPI_WIN_CREATE_ERRHANDLER OF_WIN win run_win, Word = Win::encode;
+}
+
+/// The library for C++ tells what calls the function of an error handler that was just made.
+pub fn tell(errhandler: Word, in_cxx: usize) {
+    let handle = Errhandler::decode(errhandler);
+    let mut kinds = [&OF_COMM, &OF_FILE, &OF_WIN].into_iter();
+    kinds.find(|stubs| stubs.tell(handle, in_cxx));
 }
 
 /// Error handlers that Fortran makes, whose function gets the integer of the object.

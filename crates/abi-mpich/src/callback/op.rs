@@ -57,6 +57,7 @@ macro_rules! operations {
                 let call: unsafe extern "C" fn(usize, c_int, *mut usize) -> c_int = standard::function(index::$name);
                 let code = call(stub, commute, handle::out_pointer(op, &mut made));
                 if code == 0 {
+                    $stubs.made($code as *const () as usize, stub, made);
                     handle::store::<Op>(op, made);
                 }
                 error::encode(code)
@@ -69,6 +70,11 @@ macro_rules! operations {
 operations! {
     PMPI_Op_create = MPI_Op_create, MPI_OP_CREATE SMALL small run_small c_int, Word = Datatype::encode;
     PMPI_Op_create_c = MPI_Op_create_c, MPI_OP_CREATE_C LARGE large run_large i64, Word = Datatype::encode;
+}
+
+/// The library for C++ tells what calls the function of an operation that was just made.
+pub fn tell(op: Word, in_cxx: usize) {
+    SMALL.tell(Op::decode(op), in_cxx);
 }
 
 /// Operations that Fortran makes, whose function gets the integer of the datatype.

@@ -1,9 +1,7 @@
 //! Stubs: pieces of code that differ only in their address.
 //!
-//! A function in C++ is called by a function of the foreign implementation's library for C++, which is told apart, right after the object was made: that
+//! A function in C++ is called by a function of the foreign implementation's library for C++, which is told apart, when the object was made: that
 //! is the [second address](Stubs::functions) of a stub.
-
-use std::cell::Cell;
 
 use weft_atomic::{AtomicUsize, Mutex, Ordering};
 
@@ -15,22 +13,11 @@ const STRIDE: usize = 16;
 /// The functions of the program for the stubs of one kind.
 pub struct Stubs {
     functions: [AtomicUsize; STUBS],
+    /// The handle of the object that was made last with each.
+    handles: [AtomicUsize; STUBS],
     /// What the library for C++ has told for each; zero for functions in C.
     in_cxx: [AtomicUsize; STUBS],
     taken: Mutex<usize>,
-}
-
-thread_local! {
-    /// The stub that this thread was given last.
-    static LAST: Cell<Option<(&'static Stubs, usize)>> = const { Cell::new(None) };
-}
-
-/// The library for C++ tells an address for the object that this thread has just made.
-pub fn tell_of_last(address: usize) {
-    if let Some((stubs, place)) = LAST.get() {
-        // SYNC stub.cxx: pairs with the load of the thread that runs the stub.
-        stubs.in_cxx[place].store(address, Ordering::Release);
-    }
 }
 
 impl Stubs {
@@ -38,6 +25,7 @@ impl Stubs {
     pub const fn new() -> Self {
         Self {
             functions: [const { AtomicUsize::new(0) }; STUBS],
+            handles: [const { AtomicUsize::new(0) }; STUBS],
             in_cxx: [const { AtomicUsize::new(0) }; STUBS],
             taken: Mutex::new(0),
         }
@@ -45,17 +33,17 @@ impl Stubs {
 
     /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if
     /// all stubs are taken.
-    pub fn take(&'static self, code: usize, function: usize) -> Option<usize> {
+    pub fn take(&self, code: usize, function: usize) -> Option<usize> {
         self.take_if(code, function, true)
     }
 
     /// As [`take`](Self::take), but never one that is in use.
     #[cfg(feature = "openmpi")]
-    pub fn take_new(&'static self, code: usize, function: usize) -> Option<usize> {
+    pub fn take_new(&self, code: usize, function: usize) -> Option<usize> {
         self.take_if(code, function, false)
     }
 
-    fn take_if(&'static self, code: usize, function: usize, may_be_known: bool) -> Option<usize> {
+    fn take_if(&self, code: usize, function: usize, may_be_known: bool) -> Option<usize> {
         let mut taken = self
             .taken
             .lock()
@@ -73,18 +61,40 @@ impl Stubs {
                 *taken - 1
             }
         };
-        LAST.set(Some((self, place)));
         Some(first(code) + place * STRIDE)
     }
 
-    /// The function of the program that belongs to the stub at an address, and what the library for C++ has [told](tell_of_last) for it, or zero.
+    /// An object was made with the stub at an address; zero is none.
+    pub fn made(&self, code: usize, stub: usize, handle: usize) {
+        if stub != 0 {
+            self.handles[place(code, stub)].store(handle, Ordering::Relaxed);
+        }
+    }
+
+    /// The library for C++ tells what calls the function of an object that this thread has just made. False if it was made with none of these stubs.
+    pub fn tell(&self, handle: usize, in_cxx: usize) -> bool {
+        let mut handles = self.handles.iter();
+        let found = handles.position(|other| other.load(Ordering::Relaxed) == handle);
+        if let Some(place) = found {
+            // SYNC stub.cxx: pairs with the load of the thread that runs the stub.
+            self.in_cxx[place].store(in_cxx, Ordering::Release);
+        }
+        found.is_some()
+    }
+
+    /// The function of the program that belongs to the stub at an address, and what the library for C++ has [told](Self::tell) for it, or zero.
     pub fn functions(&self, code: usize, stub: usize) -> (usize, usize) {
-        let place = (stub - first(code)) / STRIDE;
+        let place = place(code, stub);
         // SYNC stub.function
         let function = self.functions[place].load(Ordering::Acquire);
         // SYNC stub.cxx
         (function, self.in_cxx[place].load(Ordering::Acquire))
     }
+}
+
+/// The place of the stub at an address.
+fn place(code: usize, stub: usize) -> usize {
+    (stub - first(code)) / STRIDE
 }
 
 /// The address of the first stub in the code at `code`, which begins with an alignment.
@@ -158,9 +168,10 @@ mod tests {
             last = stub;
         }
         assert_eq!(STUBS_OF_TEST.take(code, STUBS + 1), None);
+        STUBS_OF_TEST.made(code, last, 77);
+        assert!(STUBS_OF_TEST.tell(77, 100) && !STUBS_OF_TEST.tell(78, 9));
         // SAFETY: as above.
         let last: unsafe extern "C" fn(usize) -> usize = unsafe { std::mem::transmute(last) };
-        tell_of_last(100);
         // SAFETY: as above.
         assert_eq!(unsafe { last(7) }, STUBS * 1000 + 107);
     }

@@ -10,9 +10,8 @@ use std::ffi::{c_int, c_void};
 
 use super::handle::{Comm, File, Win, Word};
 use crate::alias;
-use crate::callback::attribute;
 use crate::callback::errhandler::Kind;
-use crate::callback::stub::tell_of_last;
+use crate::callback::{attribute, errhandler, op};
 use crate::handle::Handle;
 
 /// Calls the function of an operation: `(function, in_cxx)` is that of the program, and that of the library for C++, which calls it.
@@ -60,8 +59,8 @@ pub unsafe fn handle(
 
 /// The functions of the library for C++ that call those of a key.
 pub struct Proxies {
-    copy: usize,
-    delete: usize,
+    pub copy: usize,
+    pub delete: usize,
 }
 
 /// Attributes are pointers.
@@ -134,20 +133,20 @@ impl Proxies {
 
 /// The operation that was just made has a function in C++.
 #[unsafe(no_mangle)]
-pub extern "C" fn MPII_Op_set_cxx(_op: Word, in_cxx: usize) {
-    tell_of_last(in_cxx);
+pub extern "C" fn MPII_Op_set_cxx(operation: Word, in_cxx: usize) {
+    op::tell(operation, in_cxx);
 }
 
 /// The error handler that was just made has a function in C++.
 #[unsafe(no_mangle)]
-pub extern "C" fn MPII_Errhandler_set_cxx(_errhandler: Word, in_cxx: usize) {
-    tell_of_last(in_cxx);
+pub extern "C" fn MPII_Errhandler_set_cxx(handler: Word, in_cxx: usize) {
+    errhandler::tell(handler, in_cxx);
 }
 
 /// The key that was just made has functions in C++.
 #[unsafe(no_mangle)]
-pub extern "C" fn MPII_Keyval_set_proxy(_keyval: c_int, copy: usize, delete: usize) {
-    attribute::tell_of_last(Proxies { copy, delete });
+pub extern "C" fn MPII_Keyval_set_proxy(keyval: c_int, copy: usize, delete: usize) {
+    attribute::cxx::tell(keyval, &Proxies { copy, delete });
 }
 
 // The names before MPICH 3.3.

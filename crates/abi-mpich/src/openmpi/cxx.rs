@@ -24,7 +24,7 @@ use crate::callback::attribute::{PMPI_Type_create_keyval, PMPI_Win_create_keyval
 use crate::callback::errhandler::{
     Kind, PMPI_Comm_create_errhandler, PMPI_File_create_errhandler, PMPI_Win_create_errhandler,
 };
-use crate::callback::stub::tell_of_last;
+use crate::callback::{errhandler, op};
 use crate::generated::handles::ompi_mpi_comm_world;
 use crate::generated::names::index;
 use crate::generated::numbers::OTHER;
@@ -70,10 +70,10 @@ pub fn is_intercept(function: usize) -> bool {
     }
 }
 
-/// Tells the function of the program for the operation that this thread has just made by `MPI::Op::Init`.
+/// Tells the function of the program for the operation that was just made by `MPI::Op::Init`.
 #[unsafe(no_mangle)]
-pub extern "C" fn ompi_op_set_cxx_callback(_op: Word, function: usize) {
-    tell_of_last(function);
+pub extern "C" fn ompi_op_set_cxx_callback(operation: Word, function: usize) {
+    op::tell(operation, function);
 }
 
 /// Kinds of objects, by the numbers that the library for C++ passes: of attributes.
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn ompi_errhandler_create(
     }
     let standard = handle::Errhandler::decode(made);
     let object: &'static Errhandler = Box::leak(Box::new(Object::of(standard, standard as i64)));
-    tell_of_last((&raw const *object).expose_provenance());
+    errhandler::tell(made, (&raw const *object).expose_provenance());
     (&raw const *object).cast()
 }
 

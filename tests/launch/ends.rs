@@ -1,6 +1,7 @@
 //! Ends: whichever process is killed or asked to end, all of the job ends, and nothing else does.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -175,15 +176,17 @@ fn a_signal_while_hosts_are_being_reached_starts_no_ranks() {
     assert_eq!(running.left(), Vec::<String>::new());
 }
 
-/// A folder, and a script that a rank runs until the file `go` is in it.
-fn until_go() -> (tempfile::TempDir, String) {
+/// A folder, the writing end of a pipe in it, and a script that a rank runs until a line comes from that. It starts no other process:
+/// a shell whose child is stopped before it has become another program is not seen as stopped.
+fn until_go() -> (tempfile::TempDir, fs::File, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let go = folder.path().join("go");
-    let script = format!(
-        "echo ready; until [ -e {} ]; do sleep 0.05; done; echo done",
-        go.display()
-    );
-    (folder, script)
+    let made = Command::new("mkfifo").arg(&go).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let script = format!("echo ready; read line < {}; echo done", go.display());
+    // Also for reading, or the opening would wait for a rank.
+    let pipe = fs::File::options().read(true).write(true).open(go);
+    (folder, pipe.expect("it was made"), script)
 }
 
 /// Waits until both of two ranks are at that script.
@@ -196,7 +199,7 @@ fn both_are_ready(running: &mut Running) {
 
 #[test]
 fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
-    let (folder, script) = until_go();
+    let (_folder, mut go, script) = until_go();
     let line = format!(
         "trap '' HUP; exec {} run -n 2 sh -c '{script}'",
         weft().display()
@@ -206,7 +209,7 @@ fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
     let mut running = Job::of(command).start();
     both_are_ready(&mut running);
     signal(running.frontend(), libc::SIGHUP);
-    fs::write(folder.path().join("go"), "").expect("writes");
+    go.write_all(b"\n\n").expect("writes");
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.out), (Some(0), "done\ndone\n"));
 }
@@ -223,7 +226,7 @@ fn a_user_signal_reaches_the_ranks() {
 
 #[test]
 fn a_stopped_job_stands_still_and_goes_on() {
-    let (folder, script) = until_go();
+    let (_folder, mut go, script) = until_go();
     let mut running = Job::new(["-n", "2", "sh", "-c", &script]).start();
     both_are_ready(&mut running);
     let stopped = |id: u32| {
@@ -235,7 +238,7 @@ fn a_stopped_job_stands_still_and_goes_on() {
         stopped(job.frontend()) && job.ranks().into_iter().all(stopped)
     });
     assert_eq!(running.ranks().len(), 2);
-    fs::write(folder.path().join("go"), "").expect("writes");
+    go.write_all(b"\n\n").expect("writes");
     signal(running.frontend(), libc::SIGCONT);
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.error), (Some(0), ""));

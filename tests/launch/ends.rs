@@ -1,6 +1,7 @@
 //! Ends: whichever process is killed or asked to end, all of the job ends, and nothing else does.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -126,10 +127,7 @@ fn ranks_are_told_first_and_may_tidy_up() {
     let script =
         "trap 'echo tidy $WEFT_RANK; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let mut running = Job::new(["-n", "2", "sh", "-c", script]).start();
-    let mut heard = running.hear("ready");
-    while heard.matches("ready").count() < 2 {
-        heard += &running.hear("ready");
-    }
+    both_are_ready(&mut running);
     signal(running.frontend(), libc::SIGTERM);
     let ended = running.end();
     assert_eq!(ended.sorted(), ["tidy 0", "tidy 1"]);
@@ -178,17 +176,40 @@ fn a_signal_while_hosts_are_being_reached_starts_no_ranks() {
     assert_eq!(running.left(), Vec::<String>::new());
 }
 
+/// A folder, the writing end of a pipe in it, and a script that a rank runs until a line comes from that. It starts no other process:
+/// a shell whose child is stopped before it has become another program is not seen as stopped.
+fn until_go() -> (tempfile::TempDir, fs::File, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let go = folder.path().join("go");
+    let made = Command::new("mkfifo").arg(&go).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let script = format!("echo ready; read line < {}; echo done", go.display());
+    // Also for reading, or the opening would wait for a rank.
+    let pipe = fs::File::options().read(true).write(true).open(go);
+    (folder, pipe.expect("it was made"), script)
+}
+
+/// Waits until both of two ranks are at that script.
+fn both_are_ready(running: &mut Running) {
+    let mut heard = running.hear("ready");
+    while heard.matches("ready").count() < 2 {
+        heard += &running.hear("ready");
+    }
+}
+
 #[test]
 fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
+    let (_folder, mut go, script) = until_go();
     let line = format!(
-        "trap '' HUP; exec {} run -n 2 sh -c 'sleep 0.5; echo done'",
+        "trap '' HUP; exec {} run -n 2 sh -c '{script}'",
         weft().display()
     );
     let mut command = Command::new("sh");
     command.args(["-c", &line]);
     let mut running = Job::of(command).start();
-    running.until_names("sleep", 2);
+    both_are_ready(&mut running);
     signal(running.frontend(), libc::SIGHUP);
+    go.write_all(b"\n\n").expect("writes");
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.out), (Some(0), "done\ndone\n"));
 }
@@ -197,10 +218,7 @@ fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
 fn a_user_signal_reaches_the_ranks() {
     let script = "trap 'echo got; exit 0' USR1; echo ready; while :; do sleep 0.05; done";
     let mut running = Job::new(["-n", "2", "sh", "-c", script]).start();
-    let mut heard = running.hear("ready");
-    while heard.matches("ready").count() < 2 {
-        heard += &running.hear("ready");
-    }
+    both_are_ready(&mut running);
     signal(running.frontend(), libc::SIGUSR1);
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.out), (Some(0), "got\ngot\n"));
@@ -208,8 +226,9 @@ fn a_user_signal_reaches_the_ranks() {
 
 #[test]
 fn a_stopped_job_stands_still_and_goes_on() {
-    let mut running = Job::line("-n 2 sleep 0.5").start();
-    running.until_names("sleep", 2);
+    let (_folder, mut go, script) = until_go();
+    let mut running = Job::new(["-n", "2", "sh", "-c", &script]).start();
+    both_are_ready(&mut running);
     let stopped = |id: u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         stat.contains(") T ")
@@ -219,6 +238,7 @@ fn a_stopped_job_stands_still_and_goes_on() {
         stopped(job.frontend()) && job.ranks().into_iter().all(stopped)
     });
     assert_eq!(running.ranks().len(), 2);
+    go.write_all(b"\n\n").expect("writes");
     signal(running.frontend(), libc::SIGCONT);
     let ended = running.end();
     assert_eq!((ended.code(), &*ended.error), (Some(0), ""));

@@ -1,5 +1,6 @@
 /* One of the ranks that start processes dies meanwhile, at a given moment: MPI_Comm_spawn is an error at the others, half-started
- * processes are ended, and the ranks continue; if that is asked for, they start others. */
+ * processes are ended, and the ranks continue; if that is asked for, they start others. The moment 0 is before the call; if STARTED
+ * names a file, processes that are started make it, and the rank dies when it is there; the first of them leave only by being ended. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <limits.h>
@@ -9,12 +10,15 @@
 
 /* "child PAUSE": initialises MPI after that many microseconds, and leaves its parents, which may have died. */
 static int child(int *argc, char ***argv) {
+    const char *started = getenv("STARTED");
+    if (started) fclose(fopen(started, "w"));
     usleep(atoi((*argv)[2]));
     MPI_Init(argc, argv);
     MPI_Comm parent;
     MPI_Comm_get_parent(&parent);
     MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
     int sum = 0, one = 1;
+    if (started && strcmp((*argv)[1], "first") == 0) pause();
     if (strcmp((*argv)[1], "second") == 0) MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, parent);
     MPI_Comm_disconnect(&parent);
     MPI_Finalize();
@@ -22,6 +26,8 @@ static int child(int *argc, char ***argv) {
 }
 
 static void die_after(long microseconds) {
+    const char *started = getenv("STARTED");
+    while (microseconds == 0 && started && access(started, F_OK) != 0) usleep(1000);
     if (microseconds == 0) raise(SIGKILL);
     timer_t timer;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};

@@ -17,21 +17,33 @@
 //! The ring is the credit: a message finds room in it or is refused. Acknowledgements, which the peer sends
 //! for what it has handed out, free its room. In the other direction each frame says how many frames of the
 //! peer were processed; if no frame is sent for [`ACKNOWLEDGE`] bytes, an acknowledgement is sent alone.
+//!
+//! | file | what |
+//! |---|---|
+//! | `bulk` | portals, a chunk of each in turn |
+//! | `chunk` | one chunk, and one of which some bytes are sent |
+//! | `log` | frames that were begun and are not acknowledged |
+//! | here | in which order all of them are sent |
+
+mod bulk;
+mod chunk;
+mod log;
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 
 use weft_fabric::Token;
-use weft_sys::Region;
 use weft_sys::socket::{MOST_SLICES, SendSlice};
 
 use crate::link::Link;
 use crate::network::Stream;
 use crate::ring::Ring;
-use crate::wire::{
-    CHUNK, CHUNK_HEAD, ChunkHead, FrameKind, HEADER, Header, Malformed, TransferKind,
-};
+use crate::wire::{FrameKind, HEADER, Header, Malformed, TransferKind};
+use bulk::BulkQueue;
+use chunk::{Chunk, Current};
+use log::Log;
+
+pub use bulk::Bulk;
 
 /// Bytes of the ring.
 pub const RING: usize = 1 << 20;
@@ -51,76 +63,12 @@ const TOGETHER: usize = 16;
 
 const _: () = assert!(2 + 2 + 2 * TOGETHER <= MOST_SLICES);
 
-/// One portal being sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Bulk {
-    /// The number given by the side that asked or offered.
-    pub transfer: u32,
-    /// Answer to a get, our own put or our own offer.
-    pub kind: TransferKind,
-    /// The grant that it is read from, for a get.
-    pub token: Option<Token>,
-    /// The whole region.
-    pub region: Region,
-    /// Bytes whose sending has begun.
-    pub at: usize,
-}
-
-impl Bulk {
-    fn chunks_left(&self) -> usize {
-        // An empty portal has one chunk, too.
-        (self.region.len() - self.at).div_ceil(CHUNK).max(1)
-    }
-
-    /// The chunk of it that comes after `after` others.
-    fn chunk(&self, after: usize) -> Option<Chunk> {
-        if after >= self.chunks_left() {
-            return None;
-        }
-        let at = self.at + after * CHUNK;
-        let length = (self.region.len() - at).min(CHUNK);
-        Some(Chunk {
-            head: ChunkHead {
-                transfer: self.transfer,
-                kind: self.kind,
-                offset: at as u64,
-            },
-            token: self.token,
-            region: self.region.part(at, length).unwrap_or(Region::EMPTY),
-            own: None,
-        })
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Chunk {
-    head: ChunkHead,
-    token: Option<Token>,
-    region: Region,
-    /// A copy, once the region may not be read any more.
-    own: Option<Arc<[u8]>>,
-}
-
-enum Sent {
-    Control(u32),
-    Chunk(Chunk),
-}
-
-/// A chunk of which some bytes are sent.
-struct Current {
-    chunk: Chunk,
-    header: [u8; HEADER + CHUNK_HEAD],
-    at: usize,
-}
-
 /// Frames to one peer: to be sent, or sent and not acknowledged; and the acknowledgements that they carry.
 pub struct Outgoing {
     ring: Ring,
-    bulk: VecDeque<Bulk>,
-    again: VecDeque<Chunk>,
+    bulk: BulkQueue,
     current: Option<Current>,
-    log: VecDeque<Sent>,
-    acknowledged: u64,
+    log: Log,
     /// Control frames that found no room in the ring.
     waiting: VecDeque<(FrameKind, Vec<u8>)>,
     /// The peer's counted frames that were processed: each of our frames carries this.
@@ -138,55 +86,13 @@ pub enum Pumped {
     Full,
 }
 
-impl Chunk {
-    fn length(&self) -> usize {
-        self.own.as_ref().map_or(self.region.len(), |own| own.len())
-    }
-
-    fn header(&self, processed: u64) -> [u8; HEADER + CHUNK_HEAD] {
-        let header = Header {
-            kind: FrameKind::Chunk,
-            length: CHUNK_HEAD + self.length(),
-            processed,
-        };
-        let mut bytes = [0; HEADER + CHUNK_HEAD];
-        bytes[..HEADER].copy_from_slice(&header.emit());
-        bytes[HEADER..].copy_from_slice(&self.head.emit());
-        bytes
-    }
-
-    /// Its bytes from `at` on.
-    fn rest(&self, at: usize) -> SendSlice<'_> {
-        match &self.own {
-            Some(own) => SendSlice::Bytes(own.get(at..).unwrap_or_default()),
-            None => SendSlice::Lent(
-                self.region
-                    .part(at, self.region.len().saturating_sub(at))
-                    .unwrap_or(Region::EMPTY),
-            ),
-        }
-    }
-
-    /// Copies what is left: the region may not be read after this.
-    fn detach(&mut self) {
-        if self.own.is_none() {
-            let mut own = vec![0; self.region.len()];
-            self.region.copy_to_slice(&mut own);
-            self.own = Some(own.into());
-            self.region = Region::EMPTY;
-        }
-    }
-}
-
 impl Outgoing {
     pub fn new() -> Self {
         Self {
             ring: Ring::new(RING),
-            bulk: VecDeque::new(),
-            again: VecDeque::new(),
+            bulk: BulkQueue::default(),
             current: None,
-            log: VecDeque::new(),
-            acknowledged: 0,
+            log: Log::default(),
             waiting: VecDeque::new(),
             processed: 0,
             unacked_bytes: 0,
@@ -253,7 +159,7 @@ impl Outgoing {
         for part in parts {
             self.ring.push(part);
         }
-        self.log.push_back(Sent::Control((HEADER + length) as u32));
+        self.log.push_control(HEADER + length);
     }
 
     /// Appends a control frame, which is never refused: it waits if there is no room.
@@ -289,31 +195,24 @@ impl Outgoing {
 
     /// Appends a portal.
     pub fn push_bulk(&mut self, bulk: Bulk) {
-        self.bulk.push_back(bulk);
+        self.bulk.push(bulk);
     }
 
     /// Portals that are being sent for the peer's gets.
     pub fn served(&self) -> usize {
-        self.bulk
-            .iter()
-            .filter(|bulk| bulk.kind == TransferKind::Get)
-            .count()
+        self.bulk.served()
     }
 
     /// The number of counted frames that were begun: all frames, if [everything was handed
     /// over](Self::is_flushed).
     pub fn begun(&self) -> u64 {
-        self.acknowledged + self.log.len() as u64
+        self.log.begun()
     }
 
     /// How many counted frames were begun in all, and how many bytes of those are kept.
     #[cfg(test)]
     pub fn held(&self) -> (u64, usize) {
-        let bytes = self.log.iter().map(|sent| match sent {
-            Sent::Control(length) => *length as usize,
-            Sent::Chunk(_) => CHUNK_UNACKED,
-        });
-        (self.begun(), bytes.sum())
+        (self.begun(), self.log.kept(CHUNK_UNACKED))
     }
 
     /// Bytes of the peer's frames that no message of ours has acknowledged.
@@ -331,7 +230,6 @@ impl Outgoing {
     pub fn is_flushed(&self) -> bool {
         self.ring.unsent() == 0
             && self.bulk.is_empty()
-            && self.again.is_empty()
             && self.current.is_none()
             && self.waiting.is_empty()
     }
@@ -339,24 +237,12 @@ impl Outgoing {
     /// Notes that the peer has processed this many counted frames in all.
     ///
     /// # Errors
-    /// That is less than it said before, or more than were sent.
+    /// That is more than were sent.
     #[inline]
     pub fn acknowledge(&mut self, processed: u64) -> Result<(), Malformed> {
-        if processed == self.acknowledged {
+        let ring = &mut self.ring;
+        if !(self.log).acknowledge(processed, |length| ring.release(length))? {
             return Ok(());
-        }
-        let most = self.acknowledged + self.log.len() as u64;
-        // An older number is possible: a frame that was made before a lost one, and is sent again, carries
-        // the number of that time.
-        if processed > most {
-            return Err(Malformed);
-        }
-        while self.acknowledged < processed {
-            match self.log.pop_front() {
-                Some(Sent::Control(length)) => self.ring.release(length as usize),
-                Some(Sent::Chunk(_)) | None => {}
-            }
-            self.acknowledged += 1;
         }
         while let Some((_, body)) = self.waiting.front()
             && self.ring.free() >= HEADER + body.len()
@@ -382,75 +268,36 @@ impl Outgoing {
     fn rewind(&mut self) {
         self.current = None;
         self.ring.rewind();
-        let mut again = VecDeque::new();
-        let mut log = VecDeque::new();
-        for sent in std::mem::take(&mut self.log) {
-            match sent {
-                Sent::Control(_) => log.push_back(sent),
-                Sent::Chunk(chunk) => again.push_back(chunk),
-            }
-        }
-        again.append(&mut self.again);
-        (self.log, self.again) = (log, again);
+        self.bulk.send_again(self.log.take_chunks());
     }
 
     /// Drops what is unsent of these portals and stops reading their memory; returns which they were.
     pub fn cancel(&mut self, matches: impl Fn(&Bulk) -> bool) -> Vec<(u32, TransferKind)> {
-        let mut gone = Vec::new();
-        self.bulk.retain(|bulk| {
-            let goes = matches(bulk);
-            if goes {
-                gone.push((bulk.transfer, bulk.kind));
-            }
-            !goes
-        });
-        gone
+        self.bulk.cancel(matches)
     }
 
     /// The memory of this portal may not be read after this: what may have to be resent is copied.
     pub fn detach(&mut self, kind: TransferKind, transfer: u32) {
-        self.detach_those(|chunk| (chunk.head.kind, chunk.head.transfer) == (kind, transfer));
+        self.detach_those(|chunk| chunk.is_of(kind, transfer));
     }
 
     /// As [`Self::detach`], for all that is read by a grant.
     pub fn detach_token(&mut self, token: Token) {
-        self.detach_those(|chunk| chunk.token == Some(token));
+        self.detach_those(|chunk| chunk.is_from(token));
     }
 
     fn detach_those(&mut self, of: impl Fn(&Chunk) -> bool) {
-        if let Some(current) = &mut self.current
-            && of(&current.chunk)
-        {
-            current.chunk.detach();
-        }
-        let logged = self.log.iter_mut().filter_map(|sent| match sent {
-            Sent::Chunk(chunk) => Some(chunk),
-            Sent::Control(_) => None,
-        });
-        for chunk in logged.chain(&mut self.again).filter(|chunk| of(chunk)) {
+        let current = self.current.as_mut().map(Current::chunk_mut);
+        let begun = current.into_iter().chain(self.log.chunks_mut());
+        for chunk in begun.chain(self.bulk.again_mut()).filter(|chunk| of(chunk)) {
             chunk.detach();
         }
     }
 
-    /// The chunks that come next, in turn: chunks to be resent, then one of each portal, and again.
-    fn upcoming(&self) -> impl Iterator<Item = Chunk> + '_ {
-        let rounds = self.bulk.iter().map(Bulk::chunks_left).max().unwrap_or(0);
-        let fresh = (0..rounds)
-            .flat_map(|round| self.bulk.iter().filter_map(move |bulk| bulk.chunk(round)));
-        self.again.iter().cloned().chain(fresh)
-    }
-
-    /// Notes that the next chunk of [`Self::upcoming`] has begun.
+    /// Notes that the next chunk of the queue has begun.
     fn begin(&mut self, chunk: &Chunk) {
-        if self.again.pop_front().is_none()
-            && let Some(mut bulk) = self.bulk.pop_front()
-        {
-            bulk.at += chunk.length();
-            if bulk.at < bulk.region.len() {
-                self.bulk.push_back(bulk);
-            }
-        }
-        self.log.push_back(Sent::Chunk(chunk.clone()));
+        self.bulk.begin(chunk);
+        self.log.push_chunk(chunk.clone());
     }
 
     /// Sends as much as there is room for: urgent frames of this connection, then, once both sides have
@@ -469,7 +316,7 @@ impl Outgoing {
             if !live {
                 return Ok(Pumped::Empty);
             }
-            if self.current.is_none() && self.bulk.is_empty() && self.again.is_empty() {
+            if self.current.is_none() && self.bulk.is_empty() {
                 // Nearly all messages take this path.
                 if self.ring.unsent() == 0 {
                     return Ok(Pumped::Empty);
@@ -492,10 +339,8 @@ impl Outgoing {
     /// One call with the rest of a chunk, the ring, and the next chunks: the kernel is faster with larger
     /// writes. False: no room.
     fn pump_bulk<S: Stream>(&mut self, link: &mut Link<S>) -> io::Result<bool> {
-        let next: Vec<_> = self
-            .upcoming()
-            .take(TOGETHER)
-            .map(|chunk| (chunk.header(self.processed), chunk))
+        let next: Vec<_> = (self.bulk.upcoming().take(TOGETHER))
+            .map(|chunk| Current::new(chunk, self.processed))
             .collect();
         let mut parts = [SendSlice::Bytes(&[]); MOST_SLICES];
         let mut count = 0;
@@ -504,18 +349,13 @@ impl Outgoing {
             count += 1;
         };
         if let Some(current) = &self.current {
-            add(SendSlice::Bytes(
-                current.header.get(current.at..).unwrap_or_default(),
-            ));
-            let data = current.at.saturating_sub(current.header.len());
-            add(current.chunk.rest(data));
+            current.rest().into_iter().for_each(&mut add);
         }
         let (first, second) = self.ring.pieces();
         add(SendSlice::Bytes(first));
         add(SendSlice::Bytes(second));
-        for (header, chunk) in &next {
-            add(SendSlice::Bytes(header));
-            add(chunk.rest(0));
+        for chunk in &next {
+            chunk.rest().into_iter().for_each(&mut add);
         }
         let total: usize = parts[..count].iter().map(SendSlice::len).sum();
         let ring = first.len() + second.len();
@@ -525,30 +365,22 @@ impl Outgoing {
         };
         let all = sent == total;
         if let Some(current) = &mut self.current {
-            let rest = current.header.len() + current.chunk.length() - current.at;
-            let now = sent.min(rest);
-            current.at += now;
-            sent -= now;
-            if now == rest {
+            sent = current.advance(sent);
+            if current.is_sent() {
                 self.current = None;
             }
         }
         let now = sent.min(ring);
         self.ring.advance(now);
         sent -= now;
-        for (header, chunk) in next {
+        for mut next in next {
             if sent == 0 {
                 break;
             }
-            self.begin(&chunk);
-            let now = sent.min(header.len() + chunk.length());
-            sent -= now;
-            if now < header.len() + chunk.length() {
-                self.current = Some(Current {
-                    chunk,
-                    header,
-                    at: now,
-                });
+            self.begin(next.chunk());
+            sent = next.advance(sent);
+            if !next.is_sent() {
+                self.current = Some(next);
             }
         }
         Ok(all)
@@ -570,7 +402,7 @@ impl Outgoing {
                     self.ring.advance(count);
                     idle = false;
                 }
-                let next = self.upcoming().next();
+                let next = self.bulk.upcoming().next();
                 if let Some(chunk) = next {
                     // Begun before it is sent: if the connection breaks in between, it is resent.
                     self.begin(&chunk);

@@ -12,99 +12,41 @@
 //! use, the local fabric is asked: the first of the two uses it.
 //!
 //! # Looking and sleeping
-//! A look at shared memory costs nanoseconds, one at a socket a system call. So each look includes sockets
-//! while something comes from them; while nothing does, they are looked at less and less often.
+//! A look at shared memory costs nanoseconds, one at a socket a system call: [`look_pacing`] decides which looks include the
+//! network. A rank sleeps on the doorbell of the local fabric, a futex, which neighbours ring, and a [thread](bell) for
+//! the network.
 //!
-//! A rank sleeps on the doorbell of the local fabric, a futex, which neighbours ring. A *watcher* thread,
-//! started with the first sleep, sleeps on the descriptor of [`Tcp`] and rings that doorbell once when the
-//! descriptor is ready. It is armed before each sleep (one shot), so it sleeps on while the rank is awake and
-//! looks itself.
+//! | file | what |
+//! |---|---|
+//! | `local_ranks` | the ranks of this host, and their numbers in its fabric |
+//! | `look_pacing` | which looks include the network |
+//! | `bell` | the doorbell of the host, rung for the network, too |
+//! | here | which of the two fabrics serves a call |
+
+mod bell;
+mod local_ranks;
+mod look_pacing;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use weft_fabric::{
-    Absences, Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region,
-    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, Source, SyncKey,
-    Ticket, Token, Traffic, Uses, forward_bell,
+    Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBlock, SharedKey, SharedMemory, Sink, Source, SyncKey, Token, Traffic, Uses,
 };
-use weft_sys::clock;
-use weft_sys::event::EventFd;
-use weft_sys::readiness::{ReadinessSet, Trigger};
 
 use crate::bell::NetworkBell;
 use crate::endpoint::Tcp;
 use crate::errors::system;
+use bell::UnionBell;
+use local_ranks::Renamed;
+use look_pacing::LookPacing;
 
-/// Most looks at shared memory between two looks at sockets from which nothing comes.
-const RARELY: u32 = 32;
+pub use local_ranks::LocalRanks;
 
 /// Marks the tokens of [`Tcp`].
 const REMOTE: u64 = 1 << 63;
-
-/// The ranks on this host, and their numbers in the fabric of the host.
-#[derive(Clone, Debug)]
-pub struct LocalRanks {
-    local: Vec<Option<u32>>,
-    ranks: Vec<u32>,
-}
-
-impl LocalRanks {
-    /// From the ranks of this host in the order of their numbers there, `size` is the number of all ranks.
-    #[must_use]
-    pub fn new(size: u32, here: Vec<u32>) -> Self {
-        let mut local = vec![None; size as usize];
-        for (number, rank) in here.iter().enumerate() {
-            if let Some(place) = local.get_mut(*rank as usize) {
-                *place = Some(number as u32);
-            }
-        }
-        Self { local, ranks: here }
-    }
-
-    /// The number of a member of the job in the host's fabric; `None`: it is on another host.
-    #[inline]
-    #[must_use]
-    pub fn local(&self, peer: Peer) -> Option<Peer> {
-        self.local.get(peer.index()).copied().flatten().map(Peer)
-    }
-
-    #[inline]
-    fn global(&self, peer: Peer) -> Peer {
-        Peer(self.ranks.get(peer.index()).copied().unwrap_or(u32::MAX))
-    }
-
-    /// An error of the local fabric, with the peer's number in the job.
-    #[cold]
-    fn error(&self, error: FabricError) -> FabricError {
-        match error {
-            FabricError::PeerLost { peer, reason } => FabricError::PeerLost {
-                peer: self.global(peer),
-                reason,
-            },
-            FabricError::NotGranted { peer } => FabricError::NotGranted {
-                peer: self.global(peer),
-            },
-            FabricError::OutsideGrant {
-                peer,
-                offset,
-                length,
-            } => FabricError::OutsideGrant {
-                peer: self.global(peer),
-                offset,
-                length,
-            },
-            FabricError::NotShared { peer } => FabricError::NotShared {
-                peer: self.global(peer),
-            },
-            FabricError::NotAllocated { peer } => FabricError::NotAllocated {
-                peer: self.global(peer),
-            },
-            other => other,
-        }
-    }
-}
 
 /// The requirements of [`Union`] for a fabric between hosts, besides [`Fabric`]. Its tokens have their
 /// highest bit set.
@@ -137,9 +79,7 @@ pub struct Union<L, R = Tcp> {
     ranks: Arc<LocalRanks>,
     bell: Arc<UnionBell>,
     limits: Limits,
-    /// Looks until the next look at sockets, and how many there were between the last two.
-    next: u32,
-    pause: u32,
+    network_looks: LookPacing,
 }
 
 impl<L: Fabric, R: Remote> Union<L, R> {
@@ -160,8 +100,7 @@ impl<L: Fabric, R: Remote> Union<L, R> {
             local,
             remote,
             ranks: Arc::new(ranks),
-            next: 0,
-            pause: 1,
+            network_looks: LookPacing::default(),
         })
     }
 
@@ -169,36 +108,6 @@ impl<L: Fabric, R: Remote> Union<L, R> {
     #[must_use]
     pub fn local(&self) -> &L {
         &self.local
-    }
-}
-
-/// Gives peers of the local fabric their numbers in the job.
-struct Renamed<'a> {
-    sink: &'a mut dyn Sink,
-    ranks: &'a LocalRanks,
-}
-
-impl Sink for Renamed<'_> {
-    #[inline]
-    fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        self.sink.message(self.ranks.global(from), head, data);
-    }
-
-    fn transfer_completed(&mut self, operation: Operation, result: Result<()>) {
-        self.sink
-            .transfer_completed(operation, result.map_err(|error| self.ranks.error(error)));
-    }
-
-    fn lost(&mut self, peer: Peer, reason: &str) {
-        self.sink.lost(self.ranks.global(peer), reason);
-    }
-
-    fn replaced(&mut self, peer: Peer) {
-        self.sink.replaced(self.ranks.global(peer));
-    }
-
-    fn signalled(&mut self, from: Peer, key: SyncKey) {
-        self.sink.signalled(self.ranks.global(from), key);
     }
 }
 
@@ -280,13 +189,9 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
 
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {
-        let mut renamed = Renamed {
-            sink: &mut *sink,
-            ranks: &self.ranks,
-        };
+        let mut renamed = Renamed::new(&mut *sink, &self.ranks);
         let found = self.local.poll(&mut renamed, budget);
-        if self.next > 0 && !self.bell.remote.has_slept() {
-            self.next -= 1;
+        if !self.network_looks.is_due(|| self.bell.has_slept()) {
             return found;
         }
         let came = self.remote.poll(sink, budget);
@@ -294,17 +199,9 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
             let local = &mut self.local;
             self.remote.serve_deferred(&mut |token| local.revoke(token));
         }
-        self.pause = if came > 0 {
-            1
-        } else {
-            (self.pause * 2).min(RARELY)
-        };
         // A wait for the network alone has nothing else to look at.
-        self.next = if found == 0 && self.remote.is_busy() {
-            0
-        } else {
-            self.pause
-        };
+        let at_once = found == 0 && self.remote.is_busy();
+        self.network_looks.note(came > 0, at_once);
         found + came
     }
 
@@ -470,7 +367,7 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         let behind = self.local.has_unreported_members() | self.remote.has_unreported_members();
         if behind {
             // Only the network knows of them.
-            self.next = 0;
+            self.network_looks.hurry();
         }
         behind
     }
@@ -496,137 +393,10 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
     }
 }
 
-/// The doorbell of the local fabric, which the watcher rings for the network.
-struct UnionBell {
-    local: Arc<dyn Bell>,
-    remote: Arc<NetworkBell>,
-    watch: Arc<Watch>,
-    watcher: Mutex<Option<std::thread::JoinHandle<()>>>,
-}
-
-/// The objects on which the watcher sleeps: the descriptor of the network, once for each time it is armed,
-/// and an event for the end.
-struct Watch {
-    outer: ReadinessSet,
-    end: EventFd,
-}
-
-const NETWORK_READY: u64 = 0;
-const END: u64 = 1;
-
-impl UnionBell {
-    fn new(local: Arc<dyn Bell>, remote: Arc<NetworkBell>) -> std::io::Result<Self> {
-        let outer = ReadinessSet::new()?;
-        let end = EventFd::new()?;
-        outer.register(&end, END, Trigger::Readable)?;
-        outer.register(&remote.descriptor(), NETWORK_READY, Trigger::Unarmed)?;
-        Ok(Self {
-            local,
-            remote,
-            watch: Arc::new(Watch { outer, end }),
-            watcher: Mutex::new(None),
-        })
-    }
-
-    fn arm(&self, armed: bool) {
-        let trigger = match armed {
-            true => Trigger::OnceReadable,
-            false => Trigger::Unarmed,
-        };
-        let descriptor = self.remote.descriptor();
-        // Cannot fail for a descriptor that is being watched.
-        let _ = self.watch.outer.modify(&descriptor, NETWORK_READY, trigger);
-    }
-
-    /// Starts the watcher. True if it runs.
-    fn watched(&self) -> bool {
-        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        if watcher.is_none() {
-            let (watch, local) = (self.watch.clone(), self.local.clone());
-            *watcher = weft_sys::signal::spawn_without_signals("weft-watch", move || {
-                watch.run(&*local);
-            })
-            .ok();
-        }
-        watcher.is_some()
-    }
-}
-
-impl Watch {
-    fn run(&self, local: &dyn Bell) {
-        let mut is_over = false;
-        while !is_over {
-            self.outer.poll_waiting(|ready| match ready.token {
-                END => is_over = true,
-                _ => local.ring(),
-            });
-        }
-    }
-}
-
-impl Drop for UnionBell {
-    fn drop(&mut self) {
-        self.watch.end.notify();
-        let watcher = self
-            .watcher
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(watcher) = watcher.take() {
-            let _ = watcher.join();
-        }
-    }
-}
-
-impl Bell for UnionBell {
-    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry, tell_absence);
-
-    forward_bell!(self => self.remote; reaching, when_reaching);
-
-    /// Members of this host tell by memory, those of other hosts by a message.
-    fn absences(&self) -> Absences {
-        self.local.absences().and(self.remote.absences())
-    }
-
-    fn prepare(&self) -> Ticket {
-        let ticket = self.local.prepare();
-        // The look that follows must include the network.
-        self.remote.announce();
-        self.remote.note_sleep();
-        ticket
-    }
-
-    fn cancel(&self, ticket: Ticket) {
-        self.local.cancel(ticket);
-        self.remote.note_woken();
-    }
-
-    fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
-        let due = self.remote.due();
-        let mut left =
-            (due != u64::MAX).then(|| Duration::from_nanos(due.saturating_sub(clock::monotonic())));
-        if !self.watched() {
-            // Without the thread: looks again after a moment, slow but not stuck.
-            left = Some(Duration::from_millis(1));
-        }
-        let limit = match (limit, left) {
-            (Some(limit), Some(left)) => Some(limit.min(left)),
-            (limit, left) => limit.or(left),
-        };
-        // Armed after prepare: a ring of the watcher from here on ends the wait.
-        self.arm(true);
-        self.local.wait(ticket, limit);
-        self.arm(false);
-        self.remote.note_woken();
-    }
-
-    fn polls_per_clock_read(&self) -> u32 {
-        self.remote.polls_per_clock_read()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use weft_atomic::{AtomicU32, Ordering};
+    use weft_fabric::SharedBytes;
     use weft_fabric_local::Local;
 
     use super::*;

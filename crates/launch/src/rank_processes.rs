@@ -72,6 +72,7 @@ use fences::Fences;
 pub use fences::NobodyWaits;
 use host_ranks::HostRanks;
 use listener::Listener;
+use notices::Notices;
 use other_ranks::OtherRanksOfHost;
 pub use rank::RunningRank;
 pub use room::RoomState;
@@ -105,7 +106,8 @@ pub struct RankProcesses {
     ranks: HostRanks,
     /// Where ranks come that another launcher has started.
     other_ranks: Option<OtherRanksOfHost>,
-    listener: Listener,
+    fences: Fences,
+    notices: Notices,
 }
 
 impl RankProcesses {
@@ -134,7 +136,8 @@ impl RankProcesses {
         Ok(Self {
             segment: segment::create(size)?,
             starter,
-            listener: Listener::new(Fences::new(&share, others)?),
+            fences: Fences::new(&share, others)?,
+            notices: Notices::default(),
             share,
             ranks: HostRanks::default(),
             other_ranks: None,
@@ -193,7 +196,8 @@ impl RankProcesses {
             segment,
             starter: Starter::of_adopted(&share),
             ranks: HostRanks::of_other_launcher(&share),
-            listener: Listener::new(fences),
+            fences,
+            notices: Notices::default(),
             share,
             other_ranks: others.map(OtherRanksOfHost::new).transpose()?,
         };
@@ -444,7 +448,7 @@ impl RankProcesses {
 
     /// Reads what a rank has to say. Questions are answered; what it tells comes back.
     pub fn listen(&mut self, local: usize) -> Vec<Event> {
-        self.listener.listen(&mut self.ranks, local)
+        Listener::new(&mut self.ranks, &mut self.fences, &mut self.notices).listen(local)
     }
 
     /// … of all of them.
@@ -458,7 +462,7 @@ impl RankProcesses {
     /// # Errors
     /// If no rank waits at a fence, or a value is of a rank that the job does not have.
     pub fn keep_values(&mut self, values: &[PublishedValue]) -> Result<(), NobodyWaits> {
-        self.listener.keep_values(values)
+        self.fences.keep(values)
     }
 
     /// Lets the ranks go on from the fence: those of all hosts have come.
@@ -466,7 +470,9 @@ impl RankProcesses {
     /// # Errors
     /// If none waits at one.
     pub fn open_fence(&mut self) -> Result<(), NobodyWaits> {
-        self.listener.open_fence(&mut self.ranks)
+        self.fences.open()?;
+        self.ranks.let_through();
+        Ok(())
     }
 
     /// Reaps the children that have ended.
@@ -515,7 +521,7 @@ impl RankProcesses {
         }
         let ended: Vec<usize> = locals.iter().map(|(local, _)| *local).collect();
         let watch = &self.segment.watch;
-        let shown = (self.listener).look_into_segment(&mut self.ranks, watch, &ended);
+        let shown = (self.notices).look_into_segment(&mut self.ranks, watch, &ended);
         events.extend(shown);
         if !locals.is_empty() {
             let rank = |(local, status): (usize, _)| (self.ranks[local].number(), status);

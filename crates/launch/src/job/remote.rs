@@ -1,11 +1,23 @@
 //! Remote hosts of a job: agents start the ranks there, and report what happens to them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `gathering`, `distribution` | how agents come, and which ranks each has |
+//! | `assignments` | what each agent is told to start |
+//! | `ranks` | the ranks as their agents report them |
+//! | `spawning` | processes that are started later, ports and services |
+//! | `standstills`, `stopping` | that no rank can go on, and how that is told |
+//! | `input`, `profiles` | standard input of rank 0; where the ranks' time goes |
+//! | here | what follows from a message of an agent |
 
+mod assignments;
 mod distribution;
 mod gathering;
 mod input;
 mod profiles;
 mod ranks;
 mod spawning;
+mod standstills;
 mod stopping;
 
 use std::collections::BTreeSet;
@@ -17,36 +29,34 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
-use weft_sys::clock::monotonic;
 use weft_sys::poll::PollFd;
 use weft_sys::process;
 
-use super::deadlock::{self, DeadlockWatch, Standstill};
 use super::local::END;
 use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
 use crate::adoption::AdoptedHosts;
-use crate::bootstrap::HostMap;
 use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
-use crate::hosts::message::{Assignment, FromAgent, ProgramText, ToAgent};
+use crate::hosts::message::{FromAgent, ToAgent};
 use crate::mapping::Allocation;
-use crate::options::{Input, OnDeadlock};
-use crate::plan::{Plan, Program};
+use crate::options::Input;
+use crate::plan::Plan;
 use crate::profile::RankRecord;
 use crate::{rank_processes, tree};
+use assignments::{Assignee, Assignments, Common};
 use gathering::Gathering;
 use input::RemoteInput;
 use profiles::RemoteProfiles;
-use ranks::Asked;
-use spawning::{Consequences, Host, RemoteSpawning};
-use stopping::Stopping;
+use spawning::{Consequences, RemoteSpawning};
+use standstills::Standstills;
 
 pub use ranks::{RemoteRanks, mixed};
 
 /// How long the last word to each may take.
 const DRAIN_TIME: Duration = Duration::from_millis(500);
+
 /// The agents of a job, and what it has given them.
 pub struct RemoteHosts<'a> {
     plan: &'a Plan,
@@ -59,13 +69,8 @@ pub struct RemoteHosts<'a> {
     exchange: Exchange,
     /// Processes that are started later, ports and services.
     spawning: RemoteSpawning,
-    /// Those that run.
-    later: BTreeSet<u32>,
     ranks: RemoteRanks,
-    /// `None` if nobody is to find out.
-    deadlock: Option<DeadlockWatch>,
-    /// A standstill that is told next.
-    stopping: Option<Stopping>,
+    standstills: Standstills,
     profiles: RemoteProfiles,
 }
 
@@ -76,7 +81,6 @@ impl<'a> RemoteHosts<'a> {
     /// If the kernel refuses.
     pub fn new(plan: &'a Plan) -> io::Result<Self> {
         rank_processes::make_room(plan.ranks());
-        let watched = plan.on_deadlock != OnDeadlock::Ignore;
         Ok(Self {
             plan,
             agents: Agents::none(plan.silence)?,
@@ -85,10 +89,8 @@ impl<'a> RemoteHosts<'a> {
             input: RemoteInput::default(),
             exchange: Exchange::new(0),
             spawning: RemoteSpawning::new(plan),
-            later: BTreeSet::new(),
             ranks: RemoteRanks::default(),
-            deadlock: watched.then(|| DeadlockWatch::new(Instant::now())),
-            stopping: None,
+            standstills: Standstills::new(plan.on_deadlock, Instant::now()),
             profiles: RemoteProfiles::default(),
         })
     }
@@ -110,72 +112,35 @@ impl<'a> RemoteHosts<'a> {
 
     /// Assigns the ranks to their agents, once enough are here. False if they are not.
     fn assign(&mut self) -> bool {
-        let size = self.plan.ranks();
         if !self.gathering.complete(&self.agents) {
             return false;
         }
         let distribution = self.gathering.distribution();
-        let agent_of = |rank| distribution.agent(rank).unwrap_or(0);
-        let named = |agent| (agent, self.name(agent).to_owned());
-        let map = HostMap::group((0..size).map(agent_of).map(named)).encode();
-        let appnums = self.plan.appnums();
-        // There as here: in the folder where we are, unless another was named.
-        let here = std::env::current_dir().unwrap_or_default();
-        let there = |program: &Program| {
-            let folder = program.folder.as_ref();
-            let folder = folder.map_or_else(|| here.clone(), |folder| here.join(folder));
-            ProgramText::from(&Program {
-                folder: Some(folder),
-                ..program.clone()
-            })
+        let agents = &self.agents;
+        let described = |agent| {
+            let connection = agents.agent(agent);
+            let hello = connection.hello();
+            let host = hello.map_or_else(String::new, |hello| hello.host.clone());
+            Assignee {
+                agent,
+                names: [connection.name().to_owned(), host],
+                has_programs: hello.is_some_and(|hello| hello.program),
+            }
         };
-        let texts: Vec<ProgramText> = self.plan.programs.iter().map(there).collect();
-        // As hosts are numbered: by their lowest rank, in whatever order they have come.
-        let mut agents: Vec<usize> = distribution.agents().collect();
-        agents.sort_by_key(|agent| distribution.ranks(*agent).first().copied());
-        let host = |&agent: &usize| Host {
-            agent,
-            names: [
-                self.name(agent).to_owned(),
-                self.agents
-                    .agent(agent)
-                    .hello()
-                    .map_or_else(String::new, |hello| hello.host.clone()),
-            ],
-            first: distribution.ranks(agent).len() as u32,
+        let assignments = Assignments::new(self.plan, distribution, described);
+        let hosts = assignments.hosts();
+        self.exchange = Exchange::new(hosts.len() as u32);
+        let common = Common {
+            key: &self.key,
+            room: self.spawning.assign(hosts),
+            capacity: self.spawning.capacity(),
+            watched: self.standstills.are_watched(),
+            input: self.input.is_open(),
         };
-        let hosts = agents.iter().map(host).collect();
-        let room = self.spawning.assign(hosts);
-        let capacity = self.spawning.capacity();
-        self.exchange = Exchange::new(agents.len() as u32);
-        for (host, agent) in (0..).zip(agents) {
-            let hello = self.agents.agent(agent).hello();
-            let own = hello.is_some_and(|hello| hello.program);
-            let ranks = distribution.ranks(agent);
-            for rank in ranks {
+        for (agent, assignment) in assignments.all(&common) {
+            for (rank, _) in &assignment.ranks {
                 self.ranks.assign(agent, *rank);
             }
-            let assignment = Assignment {
-                key: *self.key.as_bytes(),
-                hosts: map.clone(),
-                size,
-                ranks: (ranks.iter())
-                    .map(|&rank| (rank, appnums[rank as usize]))
-                    .collect(),
-                programs: if own { Vec::new() } else { texts.clone() },
-                silence: self.plan.silence.as_millis() as u64,
-                input: self.input.is_open() && ranks.contains(&0),
-                room,
-                first_later: size + host * room,
-                capacity,
-                watched: self.deadlock.is_some(),
-                binding: self.plan.binding.clone(),
-                profile: self
-                    .plan
-                    .profile
-                    .variable()
-                    .and_then(|(_, value)| value.into_string().ok()),
-            };
             let start = ToAgent::Start(Box::new(assignment));
             self.agents.say(agent, &start);
             if self.plan.profile.is_any() {
@@ -224,16 +189,13 @@ impl<'a> RemoteHosts<'a> {
         let host = self.name(agent).to_owned();
         self.agents.note_end(agent);
         self.ranks.lose(agent);
-        if let Some(stopping) = &mut self.stopping {
-            stopping.lose(agent);
-        }
+        self.standstills.lose(agent);
         if !self.gathering.is_over() {
             events.extend(self.gathering.lose(agent, host, reason));
             return;
         }
         let mut ranks = self.gathering.distribution().ranks(agent).to_vec();
-        let later = self.later.iter().copied();
-        ranks.extend(later.filter(|rank| self.spawning.agent(*rank) == Some(agent)));
+        ranks.extend(self.spawning.running(agent));
         events.push(Event::HostLost {
             host,
             ranks,
@@ -293,18 +255,13 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::Rest { shown } => self.ranks.rest(agent, shown),
             FromAgent::Waits { rank, waits } => {
-                // Also for who looks at the job, and may have asked just before.
-                let watch = self.deadlock.as_mut();
-                if let Some(watch) = watch.filter(|watch| watch.has_asked(waits.inquiry)) {
-                    watch.hear(rank, (*waits).clone(), Instant::now());
-                }
+                self.standstills.hear(rank, &waits, Instant::now());
                 let waits = *waits;
                 events.push(Event::Waits { rank, waits });
             }
             FromAgent::Exited { rank, status } => {
                 self.ranks.end(rank);
-                self.later.remove(&rank);
-                let then = self.spawning.end(rank, |rank| self.later.contains(&rank));
+                let then = self.spawning.end(rank);
                 let ended = vec![(rank, ExitStatus::from_raw(status))];
                 events.push(Event::Exited { ended });
                 events.extend(then);
@@ -319,7 +276,6 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::StartedLater { processes, reason } => {
                 for (number, process) in &processes {
-                    self.later.insert(*number);
                     self.ranks.start(agent, *number, *process);
                 }
                 let name = self.name(agent).to_owned();
@@ -331,8 +287,7 @@ impl<'a> RemoteHosts<'a> {
                 self.carry_out(then, events);
             }
             FromAgent::Clock { asked, now } => {
-                let stopping = self.stopping.as_mut();
-                if stopping.is_some_and(|stopping| stopping.hear(agent, asked)) {
+                if self.standstills.hear_clock(agent, asked) {
                     return;
                 }
                 if self.profiles.hear_clock(agent, asked, now) {
@@ -371,34 +326,6 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::Hello(_) | FromAgent::Leaving { .. } | FromAgent::Alive => {}
         }
-    }
-}
-
-impl RemoteHosts<'_> {
-    /// No rank can ever go on: all are stopped before that is told.
-    fn stop(&mut self, found: Standstill) {
-        let number = process::SIGSTOP;
-        self.agents.say_to_all(&ToAgent::Signal { number });
-        let asked = monotonic();
-        let agents: Vec<usize> = self.gathering.distribution().agents().collect();
-        for agent in &agents {
-            self.agents.say(*agent, &ToAgent::AskClock { asked });
-        }
-        let agents = agents.into_iter();
-        self.stopping = Some(Stopping::new(found, asked, agents, Instant::now()));
-    }
-
-    /// No rank can ever go on, and all are stopped.
-    fn tell_deadlock(&self, found: &Standstill) -> Vec<Event> {
-        if self.plan.on_deadlock != OnDeadlock::Stop {
-            return deadlock::report(found, None);
-        }
-        let running = self.ranks.running().map(|(agent, one)| {
-            let host = self.agents.agent(agent).name();
-            format!("{} on {host} (rank {})", one.process, one.rank)
-        });
-        let processes: Vec<String> = running.collect();
-        deadlock::report(found, Some(&processes))
     }
 }
 
@@ -449,12 +376,10 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn next_look(&self) -> Option<Instant> {
-        let deadlock = self.deadlock.as_ref();
         let looks = [
             self.agents.next_look(),
             self.spawning.next_look(),
-            deadlock.and_then(DeadlockWatch::next_look),
-            self.stopping.as_ref().map(Stopping::next_look),
+            self.standstills.next_look(),
             self.gathering.next_look(),
         ];
         looks.into_iter().flatten().min()
@@ -496,19 +421,9 @@ impl RankHosts for RemoteHosts<'_> {
         events.extend(self.gathering.look_after_arrival(asker_is_gone));
         let then = self.spawning.look();
         self.carry_out(then, &mut events);
-        let asked = &mut Asked {
-            ranks: &mut self.ranks,
-            agents: &mut self.agents,
-        };
-        let watch = self.deadlock.as_mut();
-        if let Some(found) = watch.and_then(|watch| watch.look(Instant::now(), asked)) {
-            self.stop(found);
-        }
-        let stopping = self.stopping.as_ref();
-        if let Some(found) = stopping.and_then(|stopping| stopping.stopped(Instant::now())) {
-            events.extend(self.tell_deadlock(found));
-            self.stopping = None;
-        }
+        let with_ranks = self.gathering.distribution().agents();
+        let told = (self.standstills).look(&mut self.ranks, &mut self.agents, with_ranks);
+        events.extend(told);
         events
     }
 

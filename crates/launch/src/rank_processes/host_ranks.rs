@@ -7,9 +7,11 @@ use std::ops::{Index, IndexMut};
 
 use weft_sys::process::ProcessHandle;
 
+use super::pmi;
 use super::rank::{Rank, RunningRank};
 use super::share::HostShare;
 use crate::adoption::AdoptedProcess;
+use crate::control::Answer;
 
 /// The ranks of a host that were started so far, or were there before.
 #[derive(Default)]
@@ -38,11 +40,6 @@ impl HostRanks {
     /// All of them, by their local rank.
     pub fn iter(&self) -> impl Iterator<Item = &Rank> {
         self.0.iter()
-    }
-
-    /// All of them, by their local rank.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rank> {
-        self.0.iter_mut()
     }
 
     /// One of them.
@@ -109,6 +106,16 @@ impl HostRanks {
         if let Some(rank) = rank.filter(|rank| rank.is_unadopted()) {
             // One whose socket the kernel refuses is as if it had not come.
             let _ = rank.adopt(process);
+        }
+    }
+
+    /// Answers those at the fence, which has opened.
+    pub fn let_through(&mut self) {
+        for rank in &mut self.0 {
+            let by_pmi = rank.pmi_mut().is_some_and(pmi::Connection::leave_barrier);
+            if !by_pmi {
+                rank.answer(&Answer::Taken);
+            }
         }
     }
 

@@ -55,6 +55,8 @@ pub struct RemoteSpawning {
     introductions: VecDeque<Vec<Address>>,
     /// Agents that have not recorded it yet.
     recording: BTreeSet<usize>,
+    /// Processes that were started and have not ended.
+    running: BTreeSet<u32>,
 }
 
 /// How far the first request is.
@@ -104,6 +106,7 @@ impl RemoteSpawning {
             stage: Stage::Idle,
             introductions: VecDeque::new(),
             recording: BTreeSet::new(),
+            running: BTreeSet::new(),
         }
     }
 
@@ -125,6 +128,12 @@ impl RemoteSpawning {
         let later = number.checked_sub(self.first)?;
         let host = later.checked_div(self.room)?;
         Some(self.hosts.get(host as usize)?.agent)
+    }
+
+    /// The processes of an agent that were started later and have not ended.
+    pub fn running(&self, agent: usize) -> impl Iterator<Item = u32> {
+        let running = self.running.iter().copied();
+        running.filter(move |number| self.agent(*number) == Some(agent))
     }
 
     /// When to [look](Self::look) again.
@@ -403,6 +412,8 @@ impl RemoteSpawning {
         processes: Vec<(u32, u32)>,
         reason: Option<String>,
     ) -> Consequences {
+        self.running
+            .extend(processes.iter().map(|(number, _)| *number));
         let mut then = Consequences::default();
         let Stage::Starting {
             world,
@@ -469,14 +480,11 @@ impl RemoteSpawning {
         self.worlds.lose(world, reason);
     }
 
-    /// A process has ended. `runs`: whether one has not.
-    pub fn end(&mut self, process: u32, runs: impl Fn(u32) -> bool) -> Vec<Event> {
-        let over = |world: &crate::job_request::World| {
-            !world
-                .members
-                .iter()
-                .any(|member| *member != process && runs(*member))
-        };
+    /// A process has ended, of those that the job starts with or of later ones.
+    pub fn end(&mut self, process: u32) -> Vec<Event> {
+        self.running.remove(&process);
+        let runs = |member: &u32| self.running.contains(member);
+        let over = |world: &crate::job_request::World| !world.members.iter().any(runs);
         let abandoned = self.worlds.end(process, over).into_iter();
         // The first one is being served.
         let mut index = 0;

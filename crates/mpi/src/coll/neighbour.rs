@@ -22,19 +22,16 @@ pub fn neighbour_allgather(
     let mut plan = Plan::new(name);
     check(name, "source", neighbours.sources.len(), receive.len())?;
     let others = || {
-        neighbours
-            .destinations
-            .iter()
-            .filter(|rank| !neighbours.is_itself(**rank))
+        let all = neighbours.destinations.iter().flatten();
+        all.filter(|rank| !neighbours.is_itself(Some(**rank)))
     };
-    if others().flatten().next().is_some() {
-        let own = plan.input(send);
-        arrive(&mut plan, neighbours, receive);
-        for rank in others().flatten() {
+    // Packed only if anybody else gets it.
+    let own = others().next().map(|_| plan.input(send));
+    arrive(&mut plan, neighbours, receive);
+    if let Some(own) = own {
+        for rank in others() {
             plan.send(*rank as usize, own);
         }
-    } else {
-        arrive(&mut plan, neighbours, receive);
     }
     for (_, place) in neighbours.own_blocks() {
         keep(&mut plan, send, &receive.block(place))?;

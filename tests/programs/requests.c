@@ -1,4 +1,5 @@
-/* Generalised requests, non-blocking duplication of communicators, datatypes by the range of numbers. */
+/* Generalised requests, non-blocking duplication of communicators, datatypes by the range of numbers, and requests of what had
+ * ended when it was begun. */
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -140,6 +141,143 @@ static void numbers(void) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+/* A status of a receive from nobody, whose MPI_ERROR was 77. */
+static int from_nobody(const MPI_Status *status) {
+    int count, cancelled;
+    MPI_Get_count(status, MPI_INT, &count);
+    MPI_Test_cancelled(status, &cancelled);
+    return status->MPI_SOURCE == MPI_PROC_NULL && status->MPI_TAG == MPI_ANY_TAG && status->MPI_ERROR == 77 && count == 0 &&
+           !cancelled;
+}
+
+/* Begins to receive from nobody, and to send to nobody. */
+static void exchange_with_nobody(int *value, MPI_Request requests[2]) {
+    MPI_Irecv(value, 1, MPI_INT, MPI_PROC_NULL, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(&check_size, 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &requests[1]);
+}
+
+static void with_nobody(void) {
+    int value = 3, flag, index, count, places[3];
+    MPI_Status status, statuses[3], fresh = {.MPI_SOURCE = 1, .MPI_TAG = 2, .MPI_ERROR = 77};
+    MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Message message;
+    MPI_Datatype pair;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    for (int round = 0; round < 3; round++) {
+        status = fresh;
+        MPI_Recv(&value, 1, MPI_INT, MPI_PROC_NULL, round ? 4 : MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+        CHECK(from_nobody(&status));
+        MPI_Send(places, 1, round ? MPI_INT : pair, MPI_PROC_NULL, 4, MPI_COMM_WORLD);
+
+        status = fresh;
+        exchange_with_nobody(&value, requests);
+        MPI_Request_get_status(requests[0], &flag, &status);
+        CHECK(flag && from_nobody(&status) && requests[0] != MPI_REQUEST_NULL);
+        status = fresh;
+        MPI_Wait(&requests[0], &status);
+        CHECK(from_nobody(&status) && requests[0] == MPI_REQUEST_NULL);
+        MPI_Wait(&requests[1], &status);
+        CHECK(status.MPI_SOURCE == MPI_ANY_SOURCE && requests[1] == MPI_REQUEST_NULL);
+
+        status = fresh;
+        exchange_with_nobody(&value, requests);
+        MPI_Test(&requests[0], &flag, &status);
+        CHECK(flag && from_nobody(&status) && requests[0] == MPI_REQUEST_NULL);
+        MPI_Request_free(&requests[1]);
+        CHECK(requests[1] == MPI_REQUEST_NULL);
+
+        for (int test = 0; test < 2; test++) {
+            status = fresh;
+            exchange_with_nobody(&value, requests);
+            if (test)
+                MPI_Testany(3, requests, &index, &flag, &status);
+            else
+                MPI_Waitany(3, requests, &index, &status);
+            CHECK(index == 0 && from_nobody(&status) && requests[0] == MPI_REQUEST_NULL && requests[1] != MPI_REQUEST_NULL);
+            MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+
+            statuses[0] = statuses[1] = statuses[2] = fresh;
+            exchange_with_nobody(&value, requests);
+            if (test)
+                MPI_Testall(3, requests, &flag, statuses);
+            else
+                MPI_Waitall(3, requests, statuses);
+            CHECK(from_nobody(&statuses[0]) && statuses[1].MPI_SOURCE == MPI_ANY_SOURCE);
+            CHECK(requests[0] == MPI_REQUEST_NULL && requests[1] == MPI_REQUEST_NULL);
+
+            statuses[0] = fresh;
+            exchange_with_nobody(&value, requests);
+            if (test)
+                MPI_Testsome(3, requests, &count, places, statuses);
+            else
+                MPI_Waitsome(3, requests, &count, places, statuses);
+            CHECK(count == 2 && places[0] == 0 && places[1] == 1 && statuses[0].MPI_SOURCE == MPI_PROC_NULL);
+        }
+
+        exchange_with_nobody(&value, requests);
+        MPI_Cancel(&requests[0]);
+        status = fresh;
+        MPI_Wait(&requests[0], &status);
+        CHECK(from_nobody(&status));
+        MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+        /* Beside a receive that is under way: the list is not ended at once. */
+        MPI_Isend(&check_size, 1, MPI_INT, MPI_PROC_NULL, 6, MPI_COMM_WORLD, &requests[1]);
+        MPI_Irecv(&places[0], 1, MPI_INT, 0, 6, MPI_COMM_SELF, &requests[0]);
+        MPI_Irecv(&value, 1, MPI_INT, MPI_PROC_NULL, 6, MPI_COMM_WORLD, &requests[2]);
+        MPI_Send(&round, 1, MPI_INT, 0, 6, MPI_COMM_SELF);
+        statuses[2] = fresh;
+        MPI_Waitall(3, requests, statuses);
+        CHECK(places[0] == round && statuses[0].MPI_SOURCE == 0 && from_nobody(&statuses[2]));
+
+        MPI_Mprobe(MPI_PROC_NULL, 4, MPI_COMM_WORLD, &message, &status);
+        MPI_Imrecv(&value, 1, MPI_INT, &message, &requests[0]);
+        status = fresh;
+        MPI_Wait(&requests[0], &status);
+        CHECK(from_nobody(&status));
+        status = fresh;
+        MPI_Sendrecv(&round, 1, MPI_INT, MPI_PROC_NULL, 4, &value, 1, MPI_INT, MPI_PROC_NULL, 4, MPI_COMM_WORLD, &status);
+        CHECK(from_nobody(&status) && value == 3);
+    }
+    MPI_Type_free(&pair);
+}
+
+static void twice(void *in, void *inout, int *length, MPI_Datatype *datatype) {
+    (void)datatype;
+    for (int place = 0; place < *length; place++)
+        ((int *)inout)[place] += 2 * ((int *)in)[place];
+}
+
+/* Non-blocking collectives of one rank: it gets what it gives. */
+static void alone(void) {
+    int out[2] = {4, 5}, into[2] = {0, 0}, flag;
+    MPI_Op op;
+    MPI_Op_create(twice, 0, &op);
+    MPI_Comm self;
+    MPI_Comm_dup(MPI_COMM_SELF, &self);
+    MPI_Request requests[4];
+    MPI_Iallreduce(out, into, 1, MPI_INT, MPI_SUM, self, &requests[0]);
+    MPI_Iscan(out + 1, into + 1, 1, MPI_INT, op, self, &requests[1]);
+    MPI_Ibarrier(self, &requests[2]);
+    MPI_Ibcast(out, 2, MPI_INT, 0, self, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    CHECK(into[0] == 4 && into[1] == 5 && requests[3] == MPI_REQUEST_NULL);
+    MPI_Ialltoall(out, 2, MPI_INT, into, 2, MPI_INT, self, &requests[0]);
+    MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+    CHECK(flag && into[0] == 4 && into[1] == 5);
+    MPI_Iexscan(out, into, 2, MPI_INT, op, self, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    /* Wrong arguments are refused where they are given. */
+    int class;
+    MPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+    MPI_Error_class(MPI_Ibcast(out, 2, MPI_INT, 1, self, &requests[0]), &class);
+    CHECK(class == MPI_ERR_ROOT);
+    MPI_Error_class(MPI_Ialltoall(out, 2, MPI_INT, into, 1, MPI_INT, self, &requests[0]), &class);
+    CHECK(class == MPI_ERR_TRUNCATE);
+    MPI_Comm_free(&self);
+    MPI_Op_free(&op);
+}
+
 int main(int argc, char **argv) {
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -148,6 +286,8 @@ int main(int argc, char **argv) {
     generalised();
     copies();
     numbers();
+    with_nobody();
+    alone();
     check_done("requests");
     return 0;
 }

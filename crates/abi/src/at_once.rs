@@ -155,7 +155,9 @@ pub unsafe fn send_long(
     let Some(bytes) = (unsafe { bytes(buf.cast_mut(), count, datatype) }) else {
         return false;
     };
-    (0..=TAG_MAX).contains(&tag) && comm.send_at_once(bytes, dest.cast_unsigned(), tag)
+    (0..=TAG_MAX).contains(&tag)
+        && (comm.send_at_once(bytes, dest.cast_unsigned(), tag)
+            || dest == k::MPI_PROC_NULL && comm.is_usable_at_once())
 }
 
 /// `MPI_Isend` of few bytes.
@@ -241,23 +243,43 @@ pub unsafe fn recv(
     };
     // A value that is neither a wildcard nor a rank does not belong to the communicator.
     if source != k::MPI_ANY_SOURCE && (0..=TAG_MAX).contains(&tag) {
-        let source = source.cast_unsigned();
-        let Some(bytes) = comm.recv_at_once(bytes, source, tag) else {
-            return false;
+        let rank = source.cast_unsigned();
+        let Some(bytes) = comm.recv_at_once(bytes, rank, tag) else {
+            // SAFETY: as the caller promises.
+            return unsafe { recv_from_nobody(source, comm, status) };
         };
-        let received = Received { source, tag, bytes };
+        let received = Received {
+            source: rank,
+            tag,
+            bytes,
+        };
         // SAFETY: as the caller promises.
         unsafe { set_status(status, received) };
         return true;
     }
-    let Some((source, tag)) = envelope(source, tag) else {
+    let Some((from, tag)) = envelope(source, tag) else {
         return false;
     };
-    let Some(received) = comm.recv_any_at_once(bytes, source, tag) else {
-        return false;
+    let Some(received) = comm.recv_any_at_once(bytes, from, tag) else {
+        // SAFETY: as the caller promises.
+        return unsafe { recv_from_nobody(source, comm, status) };
     };
     // SAFETY: as the caller promises.
     unsafe { set_status(status, received) };
+    true
+}
+
+/// `MPI_Recv` from `MPI_PROC_NULL`, if it is that.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+unsafe fn recv_from_nobody(source: c_int, comm: &Comm, status: *mut c::Status) -> bool {
+    if source != k::MPI_PROC_NULL || !comm.is_usable_at_once() {
+        return false;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { set_status(status, FROM_NOBODY) };
     true
 }
 
@@ -280,14 +302,29 @@ pub unsafe fn irecv(
     };
     // SAFETY: as the caller promises.
     let bytes = unsafe { bytes(buf, count, datatype) };
-    let (Some(bytes), Some((source, tag))) = (bytes, envelope(source, tag)) else {
+    let (Some(bytes), Some((from, tag))) = (bytes, envelope(source, tag)) else {
         return false;
     };
-    let Some(id) = comm.irecv_at_once(bytes, source, tag) else {
-        return false;
+    let Some(id) = comm.irecv_at_once(bytes, from, tag) else {
+        // SAFETY: as the caller promises; the address is not null.
+        return unsafe { irecv_from_nobody(source, comm, request) };
     };
     // SAFETY: as for `isend`.
     unsafe { request.write_unaligned(pack(id)) };
+    true
+}
+
+/// `MPI_Irecv` from `MPI_PROC_NULL`, if it is that.
+///
+/// # Safety
+/// As the head of the module says; the address is not null.
+#[inline(never)]
+unsafe fn irecv_from_nobody(source: c_int, comm: &Comm, request: *mut c::Request) -> bool {
+    if source != k::MPI_PROC_NULL || !comm.is_usable_at_once() {
+        return false;
+    }
+    // SAFETY: as for `isend`.
+    unsafe { request.write_unaligned(NOTHING_RECEIVED) };
     true
 }
 
@@ -395,6 +432,22 @@ pub unsafe fn mrecv(
 /// The handle of an operation that had ended before its call returned.
 const DONE: c::Request = pack(RequestId::DONE);
 
+/// The handle of a receive from `MPI_PROC_NULL`.
+const NOTHING_RECEIVED: c::Request = pack(RequestId::NOTHING_RECEIVED);
+
+/// What a receive from `MPI_PROC_NULL` has received.
+const FROM_NOBODY: Received = Received {
+    source: k::MPI_PROC_NULL.cast_unsigned(),
+    tag: k::MPI_ANY_TAG,
+    bytes: 0,
+};
+
+/// What was received under a handle, if it is that of a receive that had ended before its call returned.
+#[inline(always)]
+fn received_before(handle: c::Request) -> Option<Received> {
+    (handle == NOTHING_RECEIVED).then_some(FROM_NOBODY)
+}
+
 /// The handle of the request of a call that completes one, and the engine's side of this process.
 ///
 /// # Safety
@@ -470,7 +523,7 @@ unsafe fn wait_by(
     let Some(id) = ends_once(handle) else {
         return false;
     };
-    let received = wait(process, id);
+    let received = wait(process, id).or_else(|| received_before(handle));
     if received.is_some() {
         // SAFETY: as above.
         unsafe { set_ended(request, status, received) };
@@ -478,7 +531,7 @@ unsafe fn wait_by(
     received.is_some()
 }
 
-/// `MPI_Waitall` for sends that had ended before their calls returned.
+/// `MPI_Waitall` for operations that had ended before their calls returned.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -490,11 +543,9 @@ pub unsafe fn waitall(count: i64, requests: *mut c::Request, statuses: *mut c::S
     let Ok(count) = usize::try_from(count) else {
         return false;
     };
-    let ended = |place| {
-        // SAFETY: as the caller promises; they may be aligned as the caller likes.
-        let request = unsafe { requests.add(place).read_unaligned() };
-        request == DONE || request == k::MPI_REQUEST_NULL
-    };
+    // SAFETY: as the caller promises; they may be aligned as the caller likes.
+    let handle = |place| unsafe { requests.add(place).read_unaligned() };
+    let ended = |place| matches!(handle(place), DONE | NOTHING_RECEIVED | k::MPI_REQUEST_NULL);
     if !(0..count).all(ended) {
         return false;
     }
@@ -506,7 +557,7 @@ pub unsafe fn waitall(count: i64, requests: *mut c::Request, statuses: *mut c::S
             } else {
                 statuses.add(place)
             };
-            set_ended(requests.add(place), status, None);
+            set_ended(requests.add(place), status, received_before(handle(place)));
         }
     }
     true
@@ -558,7 +609,7 @@ impl List {
             // SAFETY: as the caller promises; they may be aligned as the caller likes.
             match unsafe { self.requests.add(place).read_unaligned() } {
                 k::MPI_REQUEST_NULL => Listed::Nothing,
-                DONE => Listed::Done,
+                DONE | NOTHING_RECEIVED => Listed::Done,
                 handle => ends_once(handle).map_or(Listed::Other, Listed::Request),
             }
         })
@@ -579,7 +630,9 @@ impl List {
         // SAFETY: as the caller promises.
         unsafe {
             index.write_unaligned(place as c_int);
-            set_ended(self.requests.add(place), status, received);
+            let request = self.requests.add(place);
+            let received = received.or_else(|| received_before(request.read_unaligned()));
+            set_ended(request, status, received);
         }
     }
 }
@@ -671,6 +724,7 @@ pub unsafe fn test(request: *mut c::Request, flag: *mut c_int, status: *mut c::S
                 unsafe { flag.write_unaligned(0) };
                 return true;
             }
+            None if handle == NOTHING_RECEIVED => Some(FROM_NOBODY),
             None => return false,
         };
     }

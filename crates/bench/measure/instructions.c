@@ -227,10 +227,40 @@ static void allreduce_alone(void)
         MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
 }
 
+static void iallreduce_alone(void)
+{
+    double value = 1, sum;
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Iallreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF, &requests[call]);
+        MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
+    }
+}
+
+/* What a rank at the edge of a grid does. */
+static void nobody(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Irecv(words[0], bytes, MPI_BYTE, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isend(words[1], bytes, MPI_BYTE, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    }
+}
+
+static void dims(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        int sizes[3] = {0, 0, 0};
+        MPI_Dims_create(48, 3, sizes);
+    }
+}
+
 static const struct {
     const char *name;
     void (*body)(void);
-} local[] = {{"datatype", datatype}, {"indexed", indexed}, {"group", group}, {"allreduce_alone", allreduce_alone}};
+} local[] = {{"datatype", datatype}, {"indexed", indexed},
+             {"group", group},       {"allreduce_alone", allreduce_alone},
+             {"nobody", nobody},     {"iallreduce_alone", iallreduce_alone},
+             {"dims", dims}};
 
 /* The body of a call of the request that takes no other rank, or NULL. */
 static void (*local_of(const struct task *task))(void)

@@ -36,7 +36,7 @@ pub use other_jobs::{BridgeMembers, JobConnector, Line, ListeningEnd, Terms};
 pub(crate) use port::first_call;
 pub use port::{AwaitedWorld, Port};
 pub use recovery::Shrinking;
-use topology::Topology;
+use topology::{Neighbours, Topology};
 
 /// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
 pub(crate) const WORLD: u32 = 0;
@@ -103,8 +103,8 @@ pub(crate) enum Shape {
     Plain,
     /// Two groups: an intercommunicator.
     Between(Remote),
-    /// One group with a topology.
-    On(Arc<Topology>),
+    /// One group with a topology, and the neighbours of this rank, once anybody has asked for them.
+    On(Arc<Topology>, OnceLock<Neighbours>),
 }
 
 /// The other side of an intercommunicator, as this side sees it.
@@ -154,7 +154,7 @@ impl Comm {
         let connects = foreign && meeting.is_none();
         let peers = match &shape {
             Shape::Between(remote) => Arc::clone(&remote.group),
-            Shape::Plain | Shape::On(_) => Arc::clone(&group),
+            Shape::Plain | Shape::On(..) => Arc::clone(&group),
         };
         Some(Arc::new(Self {
             connection: Mutex::new(connects.then(|| Connection::of(process))),
@@ -249,7 +249,7 @@ impl Comm {
     #[must_use]
     pub fn topology(&self) -> Option<&Arc<Topology>> {
         match &self.shape {
-            Shape::On(topology) => Some(topology),
+            Shape::On(topology, _) => Some(topology),
             Shape::Plain | Shape::Between(_) => None,
         }
     }
@@ -258,7 +258,7 @@ impl Comm {
     fn remote(&self) -> Option<&Remote> {
         match &self.shape {
             Shape::Between(remote) => Some(remote),
-            Shape::Plain | Shape::On(_) => None,
+            Shape::Plain | Shape::On(..) => None,
         }
     }
 
@@ -455,10 +455,8 @@ impl Comm {
     #[inline]
     pub fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
         let collective = collective.into();
-        if self.size() == 1
-            && let Some(demand) = on_board::outline(&collective, 0, 1)
-        {
-            return self.run_alone(&collective, &demand);
+        if self.has_done_alone(&collective, Form::Blocking)? {
+            return Ok(());
         }
         match self.run_on_board(&collective) {
             Some(outcome) => outcome.map_err(|error| self.with_places(error)),
@@ -466,10 +464,33 @@ impl Comm {
         }
     }
 
+    /// Carries out a collective in which this rank communicates with no other; false, without effect, if it does.
+    #[inline]
+    fn has_done_alone(&self, collective: &Collective<'_>, form: Form) -> Result<bool> {
+        if let Collective::Steps(schedule) = collective {
+            return Ok(schedule.is_local() && self.has_done_locally(schedule, form));
+        }
+        if self.size() == 1
+            && let Some(demand) = on_board::outline(collective, 0, 1)
+        {
+            return self.run_alone(collective, &demand, form).map(|()| true);
+        }
+        Ok(false)
+    }
+
+    fn has_done_locally(&self, schedule: &Schedule, form: Form) -> bool {
+        let passed = self.lock().pass_local(schedule.name, self.context() | 1);
+        if passed {
+            self.next_number(form);
+            schedule.carry_out();
+        }
+        passed
+    }
+
     /// Carries out a collective of this rank alone.
-    fn run_alone(&self, collective: &Collective<'_>, demand: &Demand) -> Result<()> {
+    fn run_alone(&self, collective: &Collective<'_>, demand: &Demand, form: Form) -> Result<()> {
         on_board::check(collective, &Members::one())?;
-        self.next_number(Form::Blocking);
+        self.next_number(form);
         self.lock().pass_alone(demand.place(), self.context() | 1)?;
         coll::alone::carry_out(collective);
         Ok(())
@@ -521,12 +542,17 @@ impl Comm {
             .map_err(|error| self.with_places(error))
     }
 
-    /// Begins a collective.
+    /// Begins a collective. The answer is [`RequestId::DONE`] if this rank communicates with no other in it.
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.
+    #[inline]
     pub fn begin<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
-        let schedule = collective.into().schedule(|| Members::of(self))?;
+        let collective = collective.into();
+        if self.has_done_alone(&collective, Form::Nonblocking)? {
+            return Ok(RequestId::DONE);
+        }
+        let schedule = collective.schedule(|| Members::of(self))?;
         self.start(schedule, Form::Nonblocking)
     }
 

@@ -38,7 +38,7 @@ use weft_atomic::{AtomicBool, Ordering};
 
 pub use array::{Distribution, Order};
 pub use basic::{Basic, BasicKind, Scalar, TypeClass};
-pub use contents::{Combiner, Contents};
+pub use contents::{Combiner, Contents, Envelope};
 pub use digest::SignatureCode;
 pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};

@@ -7,8 +7,9 @@ use weft_mpi::coll::inter::{Root, Sides};
 use weft_mpi::coll::{self, Blocks};
 use weft_mpi::comm::Bridge;
 use weft_mpi::comm::topology::{Cartesian, Edge};
+use weft_mpi::datatype::Basic;
 use weft_mpi::group::Comparison;
-use weft_mpi::{Comm, ErrorClass, Group, SendMode, Source, TagPattern, Target};
+use weft_mpi::{Comm, ErrorClass, Group, RequestId, SendMode, Source, TagPattern, Target};
 
 /// Passes a byte around the ring of a communicator: everybody is reached, nobody else.
 fn ring(comm: &Comm) {
@@ -188,6 +189,55 @@ fn grids_and_graphs_of_ranks() {
             world.neighbours().unwrap_err().class(),
             ErrorClass::Topology
         );
+    });
+}
+
+/// Blocks of so many bytes.
+fn blocks(bytes: &mut [u8], each: usize) -> Blocks {
+    let number = bytes.len() / each;
+    // SAFETY: each test waits for the end of what it starts before it looks at the slice.
+    unsafe {
+        Blocks::even(
+            bytes.as_mut_ptr().cast(),
+            each,
+            Basic::Byte.datatype(),
+            number,
+        )
+    }
+    .unwrap()
+}
+
+/// In a ring of one rank, what goes up comes in from below: it is copied, without a request.
+#[test]
+fn a_rank_gives_itself_its_blocks() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let grid = Cartesian::new(&[2, 1], &[true, true]).unwrap();
+        let comm = world.cartesian(grid).unwrap().unwrap();
+        let me = u8::try_from(comm.rank()).unwrap();
+        let (own, theirs) = (10 * me, 10 * (1 - me));
+        let mut out = [own, own + 1, own + 2, own + 3];
+        let mut into = [99; 4];
+        let schedule = |out: &mut [u8], into: &mut [u8], comm: &Comm| {
+            let (out, into) = (blocks(out, 1), blocks(into, 1));
+            let neighbours = comm.neighbours().unwrap();
+            coll::neighbour_alltoall("MPI_Neighbor_alltoall", neighbours, &out, &into)
+        };
+        comm.run(schedule(&mut out, &mut into, &comm).unwrap())
+            .unwrap();
+        assert_eq!(into, [theirs + 1, theirs, own + 3, own + 2]);
+
+        let ring = comm.part_of_grid(&[false, true]).unwrap();
+        let request = ring.begin(schedule(&mut out[..2], &mut into[..2], &ring).unwrap());
+        assert_eq!(request.unwrap(), RequestId::DONE);
+        assert_eq!(into[..2], [own + 1, own]);
+        // Both know the number of the next collective.
+        comm.run(coll::barrier(&coll::Members::of(&comm)).unwrap())
+            .unwrap();
+        let (out, long) = (blocks(&mut out[..2], 1), blocks(&mut into, 2));
+        let neighbours = ring.neighbours().unwrap();
+        let error = coll::neighbour_alltoall("MPI_Neighbor_alltoall", neighbours, &out, &long);
+        assert_eq!(error.unwrap_err().class(), ErrorClass::Truncate);
     });
 }
 

@@ -193,7 +193,7 @@ fn every_kind_of_message_finds_its_part() {
             let mut room = vec![0; length];
             let wanted = comm.recv_init(over(&mut room), Source::Any, exact).unwrap();
             for _ in 0..2 {
-                process.start_all(&[wanted, kept]).unwrap();
+                process.start_all([wanted, kept].into_iter()).unwrap();
                 process
                     .wait_all(&mut (&[Some(kept), Some(wanted)][..], &mut Vec::new()))
                     .unwrap();
@@ -249,7 +249,7 @@ fn every_kind_of_message_finds_its_part() {
             let outgoing = comm.psend_init(over(&mut sent), 2, to, tag).unwrap();
             let incoming = comm.precv_init(over(&mut room), 2, to, tag).unwrap();
             assert_eq!(engine_of(outgoing), engine_of(incoming));
-            process.start_all(&[outgoing, incoming]).unwrap();
+            process.start_all([outgoing, incoming].into_iter()).unwrap();
             process.ready(outgoing, 0..2).unwrap();
             process.wait(incoming).unwrap();
             process.wait(outgoing).unwrap();

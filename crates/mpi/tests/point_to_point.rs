@@ -1,7 +1,7 @@
 //! Point-to-point on every fabric.
 
 use crate::common::{everywhere, everywhere_and_with_few_grants, on_threads, over, pattern};
-use weft_mpi::{ErrorClass, SendMode, Source, TagPattern, Target};
+use weft_mpi::{ErrorClass, RequestId, SendMode, Source, Status, TagPattern, Target};
 
 const SIZES: [usize; 12] = [
     0, 1, 8, 24, 25, 88, 89, 4096, 16384, 16385, 100_000, 3_000_000,
@@ -208,6 +208,41 @@ fn requests_are_taken_once() {
             .recv(over(&mut room), Source::Null, TagPattern::Any)
             .unwrap();
         assert!(status.null && status.bytes == 0);
+    });
+}
+
+#[test]
+fn a_receive_from_nobody_has_ended_when_it_is_begun() {
+    everywhere(2, |process| {
+        let mut room = [0; 4];
+        let nothing = RequestId::NOTHING_RECEIVED;
+        let begun = process
+            .world()
+            .irecv(over(&mut room), Source::Null, TagPattern::Exact(1));
+        assert_eq!(begun.unwrap(), nothing);
+        assert!(process.wait(nothing).unwrap().null);
+        assert!(process.test(nothing).unwrap().unwrap().null);
+        assert!(process.peek(nothing).unwrap().unwrap().null);
+        process.cancel(nothing).unwrap();
+        process.free_request(nothing).unwrap();
+        assert!(process.is_live(nothing) && process.context_of(nothing).is_none());
+        let both = [Some(RequestId::DONE), Some(nothing)];
+        let mut statuses = Vec::new();
+        process.wait_all(&mut (&both[..], &mut statuses)).unwrap();
+        assert_eq!(statuses, [Status::empty(), Status::null()]);
+        let (place, status) = process.wait_any(&both[1..]).unwrap().unwrap();
+        assert!(place == 0 && status.null);
+
+        let named = process.name_apart(nothing).unwrap();
+        assert!(!named.is_done() && process.name_apart(named).unwrap() == named);
+        assert!(process.wait(named).unwrap().null);
+        assert_eq!(
+            process.wait(named).unwrap_err().class(),
+            ErrorClass::Request
+        );
+        let named = process.name_apart(RequestId::DONE).unwrap();
+        let status = process.wait(named).unwrap();
+        assert!(!status.null && !status.message && status.bytes == 0);
     });
 }
 

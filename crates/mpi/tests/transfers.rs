@@ -352,7 +352,7 @@ fn a_request_that_could_not_be_started_is_inactive() {
     let [one, two, three] = &mut bytes;
     let mode = SendMode::Synchronous;
     let all = [init(one, mode, 2), init(two, mode, 1), init(three, mode, 3)];
-    let error = process.start_all(&all).unwrap_err();
+    let error = process.start_all(all.iter().copied()).unwrap_err();
     assert_eq!(error.class(), ErrorClass::ProcFailed);
     let sent = |peer: u32| {
         let state = script.state();
@@ -375,7 +375,10 @@ fn a_request_that_could_not_be_started_is_inactive() {
     process.start(all[0]).unwrap();
     let before = script.state().sent.len();
     assert_eq!(
-        process.start_all(&[all[2], all[0]]).unwrap_err().class(),
+        process
+            .start_all([all[2], all[0]].into_iter())
+            .unwrap_err()
+            .class(),
         ErrorClass::Request
     );
     assert_eq!(script.state().sent.len(), before);

@@ -14,11 +14,12 @@ use weft_mpi::coll::inter::{self, Root, Sides};
 use weft_mpi::coll::{Blocks, Collective};
 use weft_mpi::{Buffer, Comm};
 
+use super::p2p::handle_of_begun;
 use crate::args::{BlocksArgument, BufferArgument, Out, TypedBlocksArgument};
 use crate::c;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::handle::request::{pack, pack_persistent};
+use crate::handle::request::pack_persistent;
 
 mod reduction;
 
@@ -39,7 +40,7 @@ pub(crate) fn begin(
     comm: &Comm,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack(comm.begin(collective)?));
+    request.set(handle_of_begun(comm.begin(collective)?)?);
     Ok(())
 }
 

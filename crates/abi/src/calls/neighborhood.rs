@@ -24,7 +24,7 @@ pub fn neighbor_allgather(
     let own = send.buffer()?;
     ensure_apart_from_all(Some(&own), Some(&blocks))?;
     let name = "MPI_Neighbor_allgather";
-    Ok(coll::neighbour_allgather(name, &neighbours, &own, &blocks)?)
+    Ok(coll::neighbour_allgather(name, neighbours, &own, &blocks)?)
 }
 
 /// `MPI_Neighbor_allgatherv`.
@@ -38,7 +38,7 @@ pub fn neighbor_allgatherv(
     let own = send.buffer()?;
     ensure_apart_from_all(Some(&own), Some(&blocks))?;
     let name = "MPI_Neighbor_allgatherv";
-    Ok(coll::neighbour_allgather(name, &neighbours, &own, &blocks)?)
+    Ok(coll::neighbour_allgather(name, neighbours, &own, &blocks)?)
 }
 
 /// `MPI_Neighbor_alltoall`.
@@ -84,5 +84,5 @@ fn among_neighbours(
     let out = out(neighbours.destinations.len())?;
     let into = into(neighbours.sources.len())?;
     ensure_blocks_apart(Some(&out), &into)?;
-    Ok(coll::neighbour_alltoall(name, &neighbours, &out, &into)?)
+    Ok(coll::neighbour_alltoall(name, neighbours, &out, &into)?)
 }

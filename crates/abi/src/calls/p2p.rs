@@ -126,24 +126,20 @@ fn begin_send(
     comm: &Comm,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    let mut id = comm.isend(mode, buffer, to, tag)?;
-    if check::is_full() {
-        id = named_apart(id)?;
-    }
-    request.set(pack(id));
+    request.set(handle_of_begun(comm.isend(mode, buffer, to, tag)?)?);
     Ok(())
 }
 
-/// A separate name for a send that has ended already, so that its buffer can be watched until the program completes it.
-#[cold]
-fn named_apart(id: RequestId) -> Checked<RequestId> {
-    if id != RequestId::DONE {
-        return Ok(id);
-    }
-    let process = state::process()?;
-    let id = process.begin_general()?;
-    process.complete_general(id)?;
-    Ok(id)
+/// The handle of an operation that was begun. Under full checks one that has ended already has a name of its own, too, so that its
+/// buffer can be watched until the program completes it.
+#[inline]
+pub(super) fn handle_of_begun(id: RequestId) -> Checked<c::Request> {
+    let id = if check::is_full() {
+        state::process()?.name_apart(id)?
+    } else {
+        id
+    };
+    Ok(pack(id))
 }
 
 fn keep_send(
@@ -178,7 +174,7 @@ pub fn irecv(
     comm: &Comm,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack(comm.irecv(buffer, from, tag)?));
+    request.set(handle_of_begun(comm.irecv(buffer, from, tag)?)?);
     Ok(())
 }
 
@@ -364,6 +360,6 @@ pub fn imrecv(
             .irecv(buffer, Source::Null, TagPattern::Any)?,
         Some(message) => process.imrecv(message, buffer),
     };
-    request.set(pack(id));
+    request.set(handle_of_begun(id)?);
     Ok(())
 }

@@ -408,11 +408,16 @@ pub fn start(request: InOut<c::Request>) -> Checked<()> {
 }
 
 pub fn startall(_count: usize, requests: &mut [c::Request]) -> Checked<()> {
-    let ids: Checked<Vec<_>> = requests
+    for request in &*requests {
+        present(*request, "array_of_requests")?;
+    }
+    let ids = requests
         .iter()
-        .map(|request| present(*request, "array_of_requests"))
-        .collect();
-    Ok(state::process()?.start_all(&ids?)?)
+        .filter_map(|request| match unpack(*request) {
+            Named::Request(id, _) => Some(id),
+            Named::Null | Named::Wild => None,
+        });
+    Ok(state::process()?.start_all(ids)?)
 }
 
 pub fn cancel(request: InOut<c::Request>) -> Checked<()> {

@@ -21,8 +21,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use weft_atomic::{AtomicU64, Ordering};
 use weft_mpi::error::Result;
 use weft_mpi::rma::{TargetBuffer, Window};
-use weft_mpi::{Buffer, RequestId, Source, TagPattern};
-use weft_sys::span::Region;
+use weft_mpi::{Buffer, RequestId};
 
 use super::epochs::{self, Within};
 use super::findings;
@@ -179,11 +178,8 @@ pub fn requested(window: &Window, number: u64, request: Result<RequestId>) -> Re
 fn keep_request(window: &Window, number: u64, request: Result<RequestId>) -> Result<RequestId> {
     let request = match request {
         // A separate request that identifies its access.
-        Ok(RequestId::DONE) => {
-            let nothing = Buffer::untyped(Region::EMPTY);
-            window.comm().irecv(nothing, Source::Null, TagPattern::Any)
-        }
-        other => other,
+        Ok(request) => window.comm().process().name_apart(request),
+        Err(error) => Err(error),
     };
     let mut windows = all();
     let open = windows.entry(window.comm().context()).or_default();

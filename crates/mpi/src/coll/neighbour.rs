@@ -1,7 +1,8 @@
 //! Collectives among the neighbours of a topology (MPI 5.0, section 8.6): each rank communicates with its neighbours
-//! directly.
+//! directly. What a rank gives itself, in a grid that is one rank wide and closed to a ring, is copied.
 
 use super::blocks::Blocks;
+use super::mismatch;
 use super::plan::{Cut, Plan};
 use crate::buffer::Buffer;
 use crate::comm::topology::Neighbours;
@@ -20,10 +21,20 @@ pub fn neighbour_allgather(
 ) -> Result<Schedule> {
     let mut plan = Plan::new(name);
     check(name, "source", neighbours.sources.len(), receive.len())?;
-    let own = plan.input(send);
+    let others = || {
+        let all = neighbours.destinations.iter().flatten();
+        all.filter(|rank| !neighbours.is_itself(Some(**rank)))
+    };
+    // Packed only if anybody else gets it.
+    let own = others().next().map(|_| plan.input(send));
     arrive(&mut plan, neighbours, receive);
-    for rank in neighbours.destinations.iter().flatten() {
-        plan.send(*rank as usize, own);
+    if let Some(own) = own {
+        for rank in others() {
+            plan.send(*rank as usize, own);
+        }
+    }
+    for (_, place) in neighbours.own_blocks() {
+        keep(&mut plan, send, &receive.block(place))?;
     }
     plan.finish()
 }
@@ -46,25 +57,37 @@ pub fn neighbour_alltoall(
         send.len(),
     )?;
     check(name, "source", neighbours.sources.len(), receive.len())?;
-    let out: Vec<Span> = (0..send.len())
-        .map(|place| match neighbours.destinations[place] {
-            Some(_) => plan.input(&send.block(place)),
-            None => plan.scratch(0),
-        })
-        .collect();
+    let to_others = (0..send.len()).filter_map(|place| {
+        let rank =
+            neighbours.destinations[place].filter(|rank| !neighbours.is_itself(Some(*rank)))?;
+        Some((rank, plan.input(&send.block(place))))
+    });
+    let to_others: Vec<(u32, Span)> = to_others.collect();
     arrive(&mut plan, neighbours, receive);
-    for (rank, from) in neighbours.destinations.iter().zip(out) {
-        if let Some(rank) = rank {
-            plan.send(*rank as usize, from);
-        }
+    for (rank, from) in to_others {
+        plan.send(rank as usize, from);
+    }
+    for (from, into) in neighbours.own_blocks() {
+        keep(&mut plan, &send.block(from), &receive.block(into))?;
     }
     plan.finish()
 }
 
-/// Begins all receives; those from one rank in the order in which it sends.
+/// Copies a block that the rank gives itself.
+fn keep(plan: &mut Plan, from: &Buffer, into: &Buffer) -> Result<()> {
+    let (came, expected) = (from.bytes(), into.bytes());
+    if came != expected {
+        return Err(mismatch(plan.name(), came, expected));
+    }
+    plan.transfer(from, into);
+    Ok(())
+}
+
+/// Begins to receive from all others; from one rank in the order in which it sends.
 fn arrive(plan: &mut Plan, neighbours: &Neighbours, receive: &Blocks) {
     for &place in &neighbours.arrivals {
-        if let Some(rank) = neighbours.sources[place] {
+        let source = neighbours.sources[place];
+        if let Some(rank) = source.filter(|_| !neighbours.is_itself(source)) {
             let into = plan.output(&receive.block(place));
             debug_assert_eq!(into.len(), receive.bytes(place));
             plan.receive(rank as usize, into);

@@ -79,7 +79,7 @@ impl Decided for Maker {
                 }
                 Shape::Between(Remote::of(&group, Arc::new(remote), None))
             }
-            Shape::Plain | Shape::On(_) => Shape::Plain,
+            Shape::Plain | Shape::On(..) => Shape::Plain,
         };
         let made = Comm::assemble(parent.process(), decision.context, group, shape);
         let made = made.ok_or_else(|| {

@@ -13,7 +13,7 @@ mod cartesian;
 mod distributed;
 mod graph;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use balanced::balanced_factors;
 pub use cartesian::Cartesian;
@@ -46,6 +46,9 @@ pub struct Neighbours {
     /// The order in which the messages of one source are for the blocks: places in `sources`. In a
     /// ring of two, what a rank gives to the left comes in from the right.
     pub arrivals: Box<[usize]>,
+    /// The rank itself, if it is a neighbour of its own: as often in the one list as in the other, so that what it gives itself
+    /// is copied.
+    pub itself: Option<u32>,
 }
 
 impl Neighbours {
@@ -55,6 +58,33 @@ impl Neighbours {
             arrivals: (0..sources.len()).collect(),
             sources: sources.into(),
             destinations: destinations.into(),
+            itself: None,
+        }
+    }
+
+    /// The blocks that the rank gives itself: place among the destinations, place among the sources.
+    pub(crate) fn own_blocks(&self) -> impl Iterator<Item = (usize, usize)> {
+        let out = self.destinations.iter().enumerate();
+        let out = out.filter(|(_, rank)| self.is_itself(**rank));
+        let mut into = self.arrivals.iter();
+        out.filter_map(move |(place, _)| {
+            let into = into.find(|place| self.is_itself(self.sources[**place]))?;
+            Some((place, *into))
+        })
+    }
+
+    /// Whether a neighbour is the rank itself, and its block is copied.
+    pub(crate) fn is_itself(&self, neighbour: Option<u32>) -> bool {
+        neighbour.is_some() && neighbour == self.itself
+    }
+
+    /// The same, of this rank.
+    fn of(self, rank: u32) -> Self {
+        let times = |list: &[Option<u32>]| list.iter().filter(|one| **one == Some(rank)).count();
+        let (out, into) = (times(&self.destinations), times(&self.sources));
+        Self {
+            itself: (out > 0 && out == into).then_some(rank),
+            ..self
         }
     }
 }
@@ -63,11 +93,12 @@ impl Topology {
     /// The neighbours of a rank. A distributed graph knows only the rank whose edges it has.
     #[must_use]
     pub fn neighbours(&self, rank: u32) -> Neighbours {
-        match self {
+        let neighbours = match self {
             Self::Cartesian(grid) => grid.neighbours(rank),
             Self::Graph(graph) => graph.all_of(rank),
             Self::Distributed(edges) => edges.neighbours(),
-        }
+        };
+        neighbours.of(rank)
     }
 }
 
@@ -76,14 +107,14 @@ impl Comm {
     ///
     /// # Errors
     /// `Topology` for a communicator without one.
-    pub fn neighbours(&self) -> Result<Neighbours> {
-        let topology = self.topology().ok_or_else(|| {
-            Error::new(
-                ErrorClass::Topology,
-                "the communicator has no topology; make one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
-            )
-        })?;
-        Ok(topology.neighbours(self.rank()))
+    #[inline]
+    pub fn neighbours(&self) -> Result<&Neighbours> {
+        match &self.shape {
+            Shape::On(topology, neighbours) => {
+                Ok(neighbours.get_or_init(|| topology.neighbours(self.rank())))
+            }
+            Shape::Plain | Shape::Between(_) => Err(no_topology()),
+        }
     }
 
     /// A communicator of the first `size` ranks with a topology; `None` for the others.
@@ -95,9 +126,23 @@ impl Comm {
             let members = self.group().members().take(size as usize);
             Arc::new(Group::of(members.collect()))
         };
-        let shape = Shape::On(Arc::new(topology));
+        let shape = Shape::on(topology);
         Ok(Self::assemble(self.process(), context, group, shape))
     }
+}
+
+impl Shape {
+    fn on(topology: Topology) -> Self {
+        Self::On(Arc::new(topology), OnceLock::new())
+    }
+}
+
+#[cold]
+fn no_topology() -> Error {
+    Error::new(
+        ErrorClass::Topology,
+        "the communicator has no topology; make one with MPI_Cart_create, MPI_Graph_create or MPI_Dist_graph_create",
+    )
 }
 
 /// A topology that needs more ranks than there are.

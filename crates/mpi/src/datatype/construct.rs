@@ -404,7 +404,9 @@ impl<'a> Joining<'a> {
         } in &self.kinds
         {
             bounds = bounds.joined(&of.bounds.shifted(*first));
-            bounds = bounds.joined(&of.bounds.shifted(*last));
+            if last != first {
+                bounds = bounds.joined(&of.bounds.shifted(*last));
+            }
         }
         let signature = |kind: &Kind<'_>| Signature::repeated(&kind.of.signature, kind.elements);
         let signature = match &self.kinds[..] {

@@ -42,6 +42,63 @@ pub struct Contents {
     pub datatypes: Vec<Arc<Datatype>>,
 }
 
+/// How many arguments a constructor has, of each kind of [`Contents`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Envelope {
+    /// Integers.
+    pub integers: usize,
+    /// Addresses.
+    pub addresses: usize,
+    /// Large counts.
+    pub counts: usize,
+    /// Datatypes.
+    pub datatypes: usize,
+}
+
+/// Kinds of arguments.
+#[derive(Clone, Copy)]
+enum Kind {
+    Integer,
+    Address,
+    Count,
+}
+
+/// Who hears the arguments of a constructor in order, and keeps or counts them.
+trait Listener {
+    fn list(&mut self, kind: Kind, values: &[i64]);
+    fn datatype(&mut self, of: impl FnOnce() -> Option<Arc<Datatype>>);
+}
+
+impl Listener for Contents {
+    fn list(&mut self, kind: Kind, values: &[i64]) {
+        let list = match kind {
+            Kind::Integer => &mut self.integers,
+            Kind::Address => &mut self.addresses,
+            Kind::Count => &mut self.counts,
+        };
+        list.extend_from_slice(values);
+    }
+
+    fn datatype(&mut self, of: impl FnOnce() -> Option<Arc<Datatype>>) {
+        self.datatypes.extend(of());
+    }
+}
+
+impl Listener for Envelope {
+    fn list(&mut self, kind: Kind, values: &[i64]) {
+        let count = match kind {
+            Kind::Integer => &mut self.integers,
+            Kind::Address => &mut self.addresses,
+            Kind::Count => &mut self.counts,
+        };
+        *count += values.len();
+    }
+
+    fn datatype(&mut self, _of: impl FnOnce() -> Option<Arc<Datatype>>) {
+        self.datatypes += 1;
+    }
+}
+
 impl Datatype {
     /// Whether the arguments hold large counts: then only the `_c` forms can tell them.
     #[must_use]
@@ -59,34 +116,45 @@ impl Datatype {
     #[must_use]
     pub fn contents(&self) -> Contents {
         let mut out = Contents::default();
+        self.tell_arguments(&mut out);
+        out
+    }
+
+    /// How many arguments of each kind [`contents`](Self::contents) has.
+    #[must_use]
+    pub fn envelope(&self) -> Envelope {
+        let mut out = Envelope::default();
+        self.tell_arguments(&mut out);
+        out
+    }
+
+    fn tell_arguments(&self, out: &mut impl Listener) {
         // In a large form what would be an integer or an address is a count, in the same order.
-        let mut add = |integers: &[i64], addresses: &[i64]| {
-            if self.large {
-                out.counts.extend_from_slice(integers);
-                out.counts.extend_from_slice(addresses);
-            } else {
-                out.integers.extend_from_slice(integers);
-                out.addresses.extend_from_slice(addresses);
-            }
+        let (integer, address) = if self.large {
+            (Kind::Count, Kind::Count)
+        } else {
+            (Kind::Integer, Kind::Address)
         };
         let of = match &self.recipe {
-            Recipe::Named(_) => return out,
+            Recipe::Named(_) => return,
             Recipe::Dup { of, times: 1 } => of,
             Recipe::Dup { of, times } => {
                 // What was duplicated was a duplicate, which is not kept: one like it.
-                let recipe = Recipe::Dup {
-                    of: Arc::clone(of),
-                    times: times - 1,
-                };
-                out.datatypes.extend(Self::build(recipe, false).ok());
-                return out;
+                out.datatype(|| {
+                    let recipe = Recipe::Dup {
+                        of: Arc::clone(of),
+                        times: times - 1,
+                    };
+                    Self::build(recipe, false).ok()
+                });
+                return;
             }
             Recipe::Parameterised { parameters, .. } => {
-                add(parameters, &[]);
-                return out;
+                out.list(integer, parameters);
+                return;
             }
             Recipe::Contiguous { count, of } => {
-                add(&[*count], &[]);
+                out.list(integer, &[*count]);
                 of
             }
             Recipe::Vector {
@@ -95,7 +163,7 @@ impl Datatype {
                 stride,
                 of,
             } => {
-                add(&[*count, *block, *stride], &[]);
+                out.list(integer, &[*count, *block, *stride]);
                 of
             }
             Recipe::Hvector {
@@ -104,7 +172,8 @@ impl Datatype {
                 stride,
                 of,
             } => {
-                add(&[*count, *block], &[*stride]);
+                out.list(integer, &[*count, *block]);
+                out.list(address, &[*stride]);
                 of
             }
             Recipe::Indexed {
@@ -112,9 +181,9 @@ impl Datatype {
                 displacements,
                 of,
             } => {
-                add(&[blocks.len() as i64], &[]);
-                add(blocks, &[]);
-                add(displacements, &[]);
+                out.list(integer, &[blocks.len() as i64]);
+                out.list(integer, blocks);
+                out.list(integer, displacements);
                 of
             }
             Recipe::Hindexed {
@@ -122,8 +191,9 @@ impl Datatype {
                 displacements,
                 of,
             } => {
-                add(&[blocks.len() as i64], &[]);
-                add(blocks, displacements);
+                out.list(integer, &[blocks.len() as i64]);
+                out.list(integer, blocks);
+                out.list(address, displacements);
                 of
             }
             Recipe::IndexedBlock {
@@ -131,8 +201,8 @@ impl Datatype {
                 displacements,
                 of,
             } => {
-                add(&[displacements.len() as i64, *block], &[]);
-                add(displacements, &[]);
+                out.list(integer, &[displacements.len() as i64, *block]);
+                out.list(integer, displacements);
                 of
             }
             Recipe::HindexedBlock {
@@ -140,7 +210,8 @@ impl Datatype {
                 displacements,
                 of,
             } => {
-                add(&[displacements.len() as i64, *block], displacements);
+                out.list(integer, &[displacements.len() as i64, *block]);
+                out.list(address, displacements);
                 of
             }
             Recipe::Struct {
@@ -148,10 +219,13 @@ impl Datatype {
                 displacements,
                 of,
             } => {
-                add(&[blocks.len() as i64], &[]);
-                add(blocks, displacements);
-                out.datatypes.extend(of.iter().cloned());
-                return out;
+                out.list(integer, &[blocks.len() as i64]);
+                out.list(integer, blocks);
+                out.list(address, displacements);
+                for of in of {
+                    out.datatype(|| Some(Arc::clone(of)));
+                }
+                return;
             }
             Recipe::Subarray {
                 sizes,
@@ -160,16 +234,11 @@ impl Datatype {
                 order,
                 of,
             } => {
-                out.integers.push(sizes.len() as i64);
-                let large = if self.large {
-                    &mut out.counts
-                } else {
-                    &mut out.integers
-                };
+                out.list(Kind::Integer, &[sizes.len() as i64]);
                 for list in [sizes, subsizes, starts] {
-                    large.extend_from_slice(list);
+                    out.list(integer, list);
                 }
-                out.integers.push(order.number());
+                out.list(Kind::Integer, &[order.number()]);
                 of
             }
             Recipe::Darray {
@@ -181,28 +250,24 @@ impl Datatype {
                 order,
                 of,
             } => {
-                out.integers.extend([*size, *rank, sizes.len() as i64]);
-                let large = if self.large {
-                    &mut out.counts
-                } else {
-                    &mut out.integers
-                };
-                large.extend_from_slice(sizes);
-                out.integers
-                    .extend(distributions.iter().map(|one| one.number()));
-                out.integers
-                    .extend(distributions.iter().map(|one| one.argument()));
-                out.integers.extend_from_slice(processes);
-                out.integers.push(order.number());
+                out.list(Kind::Integer, &[*size, *rank, sizes.len() as i64]);
+                out.list(integer, sizes);
+                for one in distributions {
+                    out.list(Kind::Integer, &[one.number()]);
+                }
+                for one in distributions {
+                    out.list(Kind::Integer, &[one.argument()]);
+                }
+                out.list(Kind::Integer, processes);
+                out.list(Kind::Integer, &[order.number()]);
                 of
             }
             Recipe::Resized { lower, extent, of } => {
-                add(&[], &[*lower, *extent]);
+                out.list(address, &[*lower, *extent]);
                 of
             }
         };
-        out.datatypes.push(Arc::clone(of));
-        out
+        out.datatype(|| Some(Arc::clone(of)));
     }
 }
 

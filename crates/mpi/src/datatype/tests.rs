@@ -651,6 +651,69 @@ fn shares_of_a_distributed_array_cover_it_once() {
 }
 
 #[test]
+fn an_envelope_counts_the_contents() {
+    let int = Basic::Int.datatype();
+    let vector = Datatype::vector(3, 2, 4, int).unwrap();
+    let recipes = [
+        Recipe::duplicate(&vector.duplicate().unwrap()),
+        Recipe::Struct {
+            blocks: [1, 2].into(),
+            displacements: [0, 80].into(),
+            of: [Arc::clone(int), Arc::clone(&vector)].into(),
+        },
+        Recipe::HindexedBlock {
+            block: 2,
+            displacements: [0, 16, 40].into(),
+            of: Arc::clone(int),
+        },
+        Recipe::Subarray {
+            sizes: [4, 5].into(),
+            subsizes: [2, 2].into(),
+            starts: [1, 0].into(),
+            order: Order::C,
+            of: Arc::clone(int),
+        },
+        Recipe::Darray {
+            size: 2,
+            rank: 1,
+            sizes: [8, 3].into(),
+            distributions: [Distribution::Block(None), Distribution::None].into(),
+            processes: [2, 1].into(),
+            order: Order::Fortran,
+            of: Arc::clone(int),
+        },
+        Recipe::Resized {
+            lower: -4,
+            extent: 16,
+            of: Arc::clone(int),
+        },
+    ];
+    for recipe in recipes {
+        for large in [false, true] {
+            let datatype = Datatype::build(recipe.clone(), large).unwrap();
+            let (envelope, contents) = (datatype.envelope(), datatype.contents());
+            let lengths = [
+                contents.integers.len(),
+                contents.addresses.len(),
+                contents.counts.len(),
+                contents.datatypes.len(),
+            ];
+            assert_eq!(
+                [
+                    envelope.integers,
+                    envelope.addresses,
+                    envelope.counts,
+                    envelope.datatypes
+                ],
+                lengths,
+                "{recipe:?}"
+            );
+        }
+    }
+    assert_eq!(int.envelope(), Envelope::default());
+}
+
+#[test]
 fn contents_come_back_in_the_order_of_the_standard() {
     let int = Basic::Int.datatype();
     let recipe = Recipe::Hvector {

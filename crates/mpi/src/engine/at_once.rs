@@ -56,7 +56,7 @@ pub(crate) enum Asked<T> {
 pub enum Listed {
     /// `MPI_REQUEST_NULL`.
     Nothing,
-    /// [`RequestId::DONE`].
+    /// A request without a slot, such as [`RequestId::DONE`].
     Done,
     /// A request that ends once.
     Request(RequestId),

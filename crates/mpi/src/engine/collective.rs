@@ -76,13 +76,27 @@ impl Engine {
         {
             return Err(error);
         }
-        let counters = &*self.core.counters;
-        counters.collective_at(place);
-        counters.collectives_ended.add(1);
+        self.core.counters.collective_at(place);
+        self.passed(context);
+        Ok(())
+    }
+
+    /// Counts a collective by its name, in which this rank communicates with no other. False if a loss or a mismatch may
+    /// concern it: then it is begun like any other.
+    pub(crate) fn pass_local(&mut self, name: &str, context: u32) -> bool {
+        if !self.core.lost.is_quiet() || !self.core.mismatches.is_empty() {
+            return false;
+        }
+        self.core.counters.collective(name);
+        self.passed(context);
+        true
+    }
+
+    fn passed(&mut self, context: u32) {
+        self.core.counters.collectives_ended.add(1);
         let named = (-1, context);
         self.core.raise(EventKind::CollectiveBegun, None, named, 0);
         self.core.raise(EventKind::CollectiveEnded, None, named, 0);
-        Ok(())
     }
 
     /// A collective with a lost member, or of a revoked communicator, ends before it begins.

@@ -54,7 +54,7 @@ pub type Ended = Vec<(usize, Status)>;
 impl Engine {
     #[inline]
     pub(super) fn phase(&self, id: RequestId) -> Result<Phase> {
-        if id == RequestId::DONE {
+        if id.is_done() {
             return Ok(Phase::Complete);
         }
         match self.core.requests.get(id) {
@@ -240,8 +240,8 @@ impl Engine {
 impl Engine {
     /// The outcome of a request, which stays; `None` while it is under way.
     pub(crate) fn peek(&mut self, id: RequestId) -> Result<Option<Status>> {
-        if id == RequestId::DONE {
-            return Ok(Some(Status::empty()));
+        if id.is_done() {
+            return Ok(Some(Status::without_slot(id)));
         }
         let slot = self.core.requests.checked(id)?;
         Ok(match slot.phase() {

@@ -50,10 +50,12 @@ impl Engine {
 
     /// Starts a persistent request; it is inactive again if that fails.
     pub(crate) fn start(&mut self, id: RequestId) -> Result<()> {
+        if !self.has_no_losses() {
+            let context = self.startable(id)?.context();
+            self.check_usable(context)?;
+        }
         let slot = self.startable(id)?;
         let context = slot.context();
-        self.check_usable(context)?;
-        let slot = self.startable(id)?;
         let operation = slot.on_complete().persistent.as_deref().cloned();
         let operation = operation.expect("a persistent request has one");
         slot.restart();

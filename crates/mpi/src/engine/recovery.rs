@@ -59,6 +59,12 @@ impl Engine {
         self.core.lost.refusal(context).map_or(Ok(()), Err)
     }
 
+    /// Whether no peer is lost and no communicator revoked.
+    #[inline(always)]
+    pub(crate) fn has_no_losses(&self) -> bool {
+        self.core.lost.is_quiet()
+    }
+
     /// Whether a communicator is revoked.
     pub(crate) fn is_revoked(&self, context: u32) -> bool {
         self.core.lost.is_revoked(context)

@@ -17,6 +17,11 @@ impl RequestId {
         index: (1 << 22) - 1,
         generation: 0,
     };
+    /// A receive from `MPI_PROC_NULL`, likewise: its outcome is the status of one.
+    pub const NOTHING_RECEIVED: Self = Self {
+        generation: 1 << Self::ENGINE_BITS,
+        ..Self::DONE
+    };
     /// No request at all.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
@@ -36,6 +41,13 @@ impl RequestId {
             index,
             generation: generation & ((1 << Self::GENERATION_BITS) - 1),
         }
+    }
+
+    /// Whether the operation had ended when the call returned, so that there is no slot.
+    #[must_use]
+    #[inline]
+    pub const fn is_done(self) -> bool {
+        self.index == Self::DONE.index
     }
 
     /// The name that the index has after this one.

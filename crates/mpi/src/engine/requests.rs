@@ -193,7 +193,7 @@ impl Requests {
     #[inline]
     pub(super) fn take_status(&mut self, id: RequestId) -> Status {
         let Some(slot) = self.get_mut(id) else {
-            return Status::empty();
+            return Status::without_slot(id);
         };
         if slot.phase() == Phase::Inactive {
             return Status::empty();

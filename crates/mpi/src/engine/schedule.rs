@@ -19,7 +19,7 @@ use std::sync::Arc;
 use weft_fabric::{Peer, Region, SyncKey};
 
 use super::collective_note::CollectiveNote;
-use crate::buffer::TypedBuffer;
+use crate::buffer::{self, TypedBuffer};
 use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::group::Group;
@@ -158,6 +158,45 @@ impl Schedule {
             scratch_bytes: 0,
             note: CollectiveNote::NOTHING,
             continues: false,
+        }
+    }
+
+    /// Whether this rank communicates with no other in it: [`carry_out`](Self::carry_out) does all of it.
+    pub(crate) fn is_local(&self) -> bool {
+        let is_local = |step: &Step| {
+            matches!(
+                step,
+                Step::Copy { .. }
+                    | Step::Pack { .. }
+                    | Step::Unpack { .. }
+                    | Step::CopyElements { .. }
+            )
+        };
+        self.scratch_bytes == 0
+            && !self.continues
+            && self.note == CollectiveNote::NOTHING
+            && self.steps.iter().all(is_local)
+    }
+
+    /// Takes the steps of a schedule that [is local](Self::is_local).
+    pub(crate) fn carry_out(&self) {
+        for step in &self.steps {
+            match step {
+                Step::Copy {
+                    from: Span::User(from),
+                    into: Span::User(into),
+                } => _ = into.copy_from(from),
+                Step::Pack {
+                    buffer,
+                    into: Span::User(into),
+                } => _ = buffer.pack(into),
+                Step::Unpack {
+                    from: Span::User(from),
+                    buffer,
+                } => _ = buffer.unpack(buffer::shared(from)),
+                Step::CopyElements { from, into } => from.copy_to(into),
+                _ => unreachable!("no step of a local schedule: {step:?}"),
+            }
         }
     }
 }

@@ -355,6 +355,9 @@ impl Engine {
 
     /// Cancels a posted receive; sends are not cancelled (MPI 5.0, section 3.8.4, deprecates it).
     pub(crate) fn cancel(&mut self, request: RequestId) -> Result<()> {
+        if request.is_done() {
+            return Ok(());
+        }
         let slot = self.core.requests.checked(request)?;
         if slot.is_active()
             && let Some(handle) = slot.posted()
@@ -394,11 +397,14 @@ impl Engine {
         request
     }
 
-    /// A receive from `MPI_PROC_NULL`, which has ended already.
-    pub(crate) fn start_null_receive(&mut self, context: u32) -> Result<RequestId> {
-        self.check_usable(context)?;
+    /// A request of its own, which has ended, in place of one that has no slot.
+    pub(crate) fn name_apart(&mut self, id: RequestId, context: u32) -> Result<RequestId> {
         self.core.requests.check_room()?;
-        let work = Work::receive_nothing();
+        let work = if id == RequestId::NOTHING_RECEIVED {
+            Work::receive_nothing()
+        } else {
+            Work::Nothing
+        };
         let request = self.core.requests.insert(context, None, work);
         self.core.complete(request);
         Ok(request)

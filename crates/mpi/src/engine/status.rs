@@ -2,6 +2,7 @@
 
 use weft_fabric::Peer;
 
+use super::request_id::RequestId;
 use crate::error::Error;
 use crate::marks::Mark;
 
@@ -57,6 +58,16 @@ impl Status {
         Self {
             tag: -1,
             ..Self::default()
+        }
+    }
+
+    /// That of a request without a slot.
+    #[must_use]
+    pub(crate) fn without_slot(id: RequestId) -> Self {
+        if id == RequestId::NOTHING_RECEIVED {
+            Self::null()
+        } else {
+            Self::empty()
         }
     }
 

@@ -39,7 +39,7 @@ impl Process {
     /// any.
     #[inline]
     pub(super) fn lock_of_first(&self, ids: impl Iterator<Item = RequestId>) -> Guard<'_> {
-        let mut ids = ids.filter(|id| *id != RequestId::DONE);
+        let mut ids = ids.filter(|id| !id.is_done());
         match ids.next() {
             Some(first) => self.lock_of(first),
             None => self.lock(),
@@ -48,12 +48,15 @@ impl Process {
 
     /// [`start_all`](Self::start_all).
     #[cold]
-    pub(super) fn start_all_across_engines(&self, ids: &[RequestId]) -> Result<()> {
-        for id in ids {
-            self.lock_of(*id).check_startable(*id)?;
+    pub(super) fn start_all_across_engines(
+        &self,
+        ids: impl Iterator<Item = RequestId> + Clone,
+    ) -> Result<()> {
+        for id in ids.clone() {
+            self.lock_of(id).check_startable(id)?;
         }
-        let start = |id: &RequestId| self.lock_of(*id).start(*id);
-        ids.iter().map(start).fold(Ok(()), Result::and)
+        ids.map(|id| self.lock_of(id).start(id))
+            .fold(Ok(()), Result::and)
     }
 
     /// [`wait_all`](Self::wait_all).
@@ -62,7 +65,7 @@ impl Process {
         let ids: Vec<Option<RequestId>> =
             (0..list.len()).map(|place| list.request(place)).collect();
         self.check_all(&ids)?;
-        for id in ids.iter().flatten().filter(|id| **id != RequestId::DONE) {
+        for id in ids.iter().flatten().filter(|id| !id.is_done()) {
             if let Some(error) = self.lock_of(*id).until_over_or_held_up(*id) {
                 return Err(error);
             }

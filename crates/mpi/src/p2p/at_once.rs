@@ -270,6 +270,17 @@ impl Comm {
     }
 }
 
+impl Comm {
+    /// Whether it is certain that the communicator is not revoked: then what it does with `MPI_PROC_NULL` has ended.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_usable_at_once(&self) -> bool {
+        self.shared()
+            .try_by_bias()
+            .is_some_and(|engine| engine.has_no_losses())
+    }
+}
+
 impl Process {
     /// [`mrecv`](Self::mrecv): the message is received, and empty, or as it was.
     #[inline(always)]

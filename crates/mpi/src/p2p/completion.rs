@@ -17,8 +17,8 @@ impl Process {
     /// on (also for lists of requests, from which nothing is taken then); otherwise the error of the operation itself.
     #[inline]
     pub fn wait(&self, id: RequestId) -> Result<Status> {
-        if id == RequestId::DONE {
-            return Ok(Status::empty());
+        if id.is_done() {
+            return Ok(Status::without_slot(id));
         }
         let mut engine = self.lock_of(id);
         engine.check_live(id)?;
@@ -32,8 +32,8 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait`].
     pub fn test(&self, id: RequestId) -> Result<Option<Status>> {
-        if id == RequestId::DONE {
-            return Ok(Some(Status::empty()));
+        if id.is_done() {
+            return Ok(Some(Status::without_slot(id)));
         }
         let mut engine = self.lock_of(id);
         engine.check_live(id)?;
@@ -82,7 +82,7 @@ impl Process {
                 continue;
             };
             // Most have ended while an earlier one was waited for.
-            if id != RequestId::DONE && !engine.has_ended_well(id) {
+            if !id.is_done() && !engine.has_ended_well(id) {
                 if let Some(error) = engine.until_over_or_held_up(id) {
                     return Err(error);
                 }
@@ -232,9 +232,6 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id.
     pub fn cancel(&self, id: RequestId) -> Result<()> {
-        if id == RequestId::DONE {
-            return Ok(());
-        }
         self.lock_of(id).cancel(id)
     }
 
@@ -243,7 +240,7 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id.
     pub fn free_request(&self, id: RequestId) -> Result<()> {
-        if id == RequestId::DONE {
+        if id.is_done() {
             return Ok(());
         }
         let mut engine = self.lock_of(id);
@@ -276,6 +273,19 @@ impl Process {
         Ok(())
     }
 
+    /// A request of its own in place of one that names nothing because its operation had ended when it was begun, such as
+    /// [`RequestId::DONE`]: for callers that tell operations apart by their requests. Any other stays as it is.
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live.
+    pub fn name_apart(&self, id: RequestId) -> Result<RequestId> {
+        if !id.is_done() {
+            return Ok(id);
+        }
+        let context = self.itself_context();
+        self.lock().name_apart(id, context)
+    }
+
     /// A request, of the communicator with this context, for what is done outside of the engine.
     pub(crate) fn begin_outside(&self, context: u32) -> Result<RequestId> {
         self.lock().start_general(context)
@@ -299,7 +309,7 @@ impl Process {
     /// Whether the id still names a request (a persistent one does after its end).
     #[must_use]
     pub fn is_live(&self, id: RequestId) -> bool {
-        id == RequestId::DONE || self.lock_of(id).check_live(id).is_ok()
+        id.is_done() || self.lock_of(id).check_live(id).is_ok()
     }
 
     /// The communicator's context of a request, to find its error handler.

@@ -71,15 +71,15 @@ impl Process {
     /// # Errors
     /// `Request` if any is stale, not persistent or under way: none is started then. Otherwise that of the
     /// first that could not be started, which is inactive; see [`Self::start`].
-    pub fn start_all(&self, ids: &[RequestId]) -> Result<()> {
-        let mut engine = self.lock_of_first(ids.iter().copied());
-        for id in ids {
-            if engine.check_startable(*id).is_err() {
+    pub fn start_all(&self, ids: impl Iterator<Item = RequestId> + Clone) -> Result<()> {
+        let mut engine = self.lock_of_first(ids.clone());
+        for id in ids.clone() {
+            if engine.check_startable(id).is_err() {
                 drop(engine);
                 return self.start_all_across_engines(ids);
             }
         }
-        let started = ids.iter().map(|id| engine.start(*id));
+        let started = ids.map(|id| engine.start(id));
         started.fold(Ok(()), Result::and)
     }
 }

@@ -47,7 +47,8 @@ impl Comm {
         let comm = self.of_receive(from, tag)?;
         let from = match from {
             Source::Null => {
-                return self.lock().start_null_receive(self.context());
+                self.check_usable()?;
+                return Ok(RequestId::NOTHING_RECEIVED);
             }
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),

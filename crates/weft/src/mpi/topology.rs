@@ -53,7 +53,7 @@ fn ranks(ranks: &[Option<u32>]) -> Vec<Option<usize>> {
 
 impl Neighbourhood {
     fn of(comm: Communicator) -> Result<Self> {
-        let neighbours = comm.comm().neighbours()?;
+        let neighbours = comm.comm().neighbours()?.clone();
         Ok(Self { comm, neighbours })
     }
 

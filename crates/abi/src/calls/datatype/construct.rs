@@ -150,22 +150,22 @@ pub fn type_create_struct(
     form: Form,
 ) -> Checked<()> {
     memory::ensure_list(types.len(), BYTES_OF_A_BLOCK)?;
-    let types: Checked<Vec<_>> = types
-        .iter()
-        .enumerate()
-        .map(|(place, handle)| {
-            // An entry without elements adds nothing, even if it has no datatype.
-            let is_empty = !blocklengths.is_null() && blocklengths.at(place) == 0;
-            if *handle == k::MPI_DATATYPE_NULL && is_empty {
-                return Ok(Arc::clone(state::no_datatype()));
-            }
-            check::datatype(*handle, "array_of_types").cloned()
-        })
-        .collect();
+    // With room for all: a list that may end in an error would grow step by step.
+    let mut parts = Vec::with_capacity(types.len());
+    for (place, handle) in types.iter().enumerate() {
+        // An entry without elements adds nothing, even if it has no datatype.
+        let is_empty = !blocklengths.is_null() && blocklengths.at(place) == 0;
+        let part = if *handle == k::MPI_DATATYPE_NULL && is_empty {
+            state::no_datatype()
+        } else {
+            check::datatype(*handle, "array_of_types")?
+        };
+        parts.push(Arc::clone(part));
+    }
     let recipe = Recipe::Struct {
         blocks: listed(blocklengths, "array_of_blocklengths")?,
         displacements: listed(displacements, "array_of_displacements")?,
-        of: types?.into(),
+        of: parts.into(),
     };
     build(recipe, form, &mut newtype)
 }

@@ -115,13 +115,13 @@ pub fn type_get_envelope(
     form: Form,
 ) -> Checked<()> {
     check_form(datatype, form)?;
-    let contents = datatype.contents();
-    num_integers.set(Some(contents.integers.len() as i64));
-    num_addresses.set(Some(contents.addresses.len() as i64));
+    let envelope = datatype.envelope();
+    num_integers.set(Some(envelope.integers as i64));
+    num_addresses.set(Some(envelope.addresses as i64));
     if let Some(mut counts) = num_large_counts {
-        counts.set(Some(contents.counts.len() as i64));
+        counts.set(Some(envelope.counts as i64));
     }
-    num_datatypes.set(Some(contents.datatypes.len() as i64));
+    num_datatypes.set(Some(envelope.datatypes as i64));
     combiner_out.set(combiner(datatype.combiner()));
     Ok(())
 }

@@ -17,11 +17,16 @@ const STEPS: u32 = 1 << 20;
 #[must_use]
 pub fn balanced_factors(number: u32, count: usize) -> Vec<u32> {
     assert!(number > 0, "0 is no number of processes");
-    let Some(mut best) = greedy(number, count) else {
+    let primes = primes(number);
+    let Some(mut best) = greedy(&primes, count) else {
         return Vec::new();
     };
+    // Of all products of factors f and f + 1 no two are the same number.
+    if spread(&best) <= 1 {
+        return best;
+    }
     let mut search = Search {
-        divisors: divisors(number),
+        divisors: divisors(&primes),
         // One of the same spread as the first guess is preferred, if it is found.
         bound: spread(&best) + 1,
         best: &mut best,
@@ -41,9 +46,9 @@ fn spread(factors: &[u32]) -> u32 {
 }
 
 /// A first guess: each prime factor, the largest first, onto the smallest product. `None` for no factors.
-fn greedy(number: u32, count: usize) -> Option<Vec<u32>> {
+fn greedy(primes: &[u32], count: usize) -> Option<Vec<u32>> {
     let mut factors = vec![1; count];
-    for prime in primes(number).into_iter().rev() {
+    for prime in primes.iter().rev() {
         *factors.iter_mut().min()? *= prime;
     }
     factors.sort_unstable_by(|one, two| two.cmp(one));
@@ -52,7 +57,8 @@ fn greedy(number: u32, count: usize) -> Option<Vec<u32>> {
 
 /// The prime factors of a number, the least first, each as often as it divides.
 fn primes(mut number: u32) -> Vec<u32> {
-    let mut all = Vec::new();
+    // At most 31: the last number of 32 bits is no power of 2.
+    let mut all = Vec::with_capacity(31);
     let mut prime = 2;
     while u64::from(prime) * u64::from(prime) <= u64::from(number) {
         while number.is_multiple_of(prime) {
@@ -67,11 +73,13 @@ fn primes(mut number: u32) -> Vec<u32> {
     all
 }
 
-/// The divisors of a number, the least first.
-fn divisors(number: u32) -> Vec<u32> {
-    let mut all = vec![1];
+/// The divisors of a number with these prime factors, the least first.
+fn divisors(primes: &[u32]) -> Vec<u32> {
+    // As many as most numbers of processes have: a list that grows moves.
+    let mut all = Vec::with_capacity(64);
+    all.push(1);
     let mut last = (0, 1);
-    for prime in primes(number) {
+    for &prime in primes {
         // Of a prime that came before, only the divisors that it was multiplied onto last.
         let from = if prime == last.0 { last.1 } else { 0 };
         let before = all.len();
@@ -88,7 +96,11 @@ fn divisors(number: u32) -> Vec<u32> {
 fn root(number: u32, exponent: u32) -> u32 {
     let power = |base: u32| u64::from(base).checked_pow(exponent);
     let fits = |base: u32| power(base).is_some_and(|power| power <= u64::from(number));
-    let mut root = f64::from(number).powf(1.0 / f64::from(exponent)) as u32;
+    let mut root = match exponent {
+        1 => return number,
+        2 => return number.isqrt(),
+        _ => f64::from(number).powf(1.0 / f64::from(exponent)) as u32,
+    };
     while !fits(root) {
         root -= 1;
     }
@@ -180,7 +192,7 @@ mod tests {
             }
         }
         for number in 1..=END {
-            assert_eq!(divisors(number), all[number as usize]);
+            assert_eq!(divisors(&primes(number)), all[number as usize]);
             for count in 2..=5 {
                 let found = balanced_factors(number, count);
                 assert_eq!(found.len(), count);

@@ -174,6 +174,7 @@ impl Cartesian {
             arrivals: (0..both.len()).map(|place| place ^ 1).collect(),
             sources: both.clone().into(),
             destinations: both.into(),
+            itself: None,
         }
     }
 }
@@ -216,7 +217,7 @@ impl Comm {
         let plain = self
             .split(Some(color), self.rank().cast_signed())?
             .expect("everybody has a color");
-        let shape = Shape::On(Arc::new(Topology::Cartesian(part)));
+        let shape = Shape::on(Topology::Cartesian(part));
         let group = Arc::clone(plain.group());
         Ok(
             Self::assemble(self.process(), plain.context(), group, shape)

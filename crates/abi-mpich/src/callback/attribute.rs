@@ -2,7 +2,8 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::{c_int, c_void};
+use alloc::boxed::Box;
+use core::ffi::{c_int, c_void};
 
 use crate::generated::names::index;
 use crate::handle::{Comm, Datatype, Handle, Win};
@@ -32,7 +33,7 @@ unsafe extern "C" fn copy<H: Handle>(
             *mut c_void,
             *mut c_void,
             *mut c_int,
-        ) -> c_int = std::mem::transmute((*record).copy);
+        ) -> c_int = core::mem::transmute((*record).copy);
         let keyval = number::keyval::encode(keyval);
         error::decode_any(function(
             H::encode(object),
@@ -54,7 +55,7 @@ unsafe extern "C" fn delete<H: Handle>(
     // SAFETY: as above.
     unsafe {
         let function: unsafe extern "C" fn(H::Classic, c_int, *mut c_void, *mut c_void) -> c_int =
-            std::mem::transmute((*record).delete);
+            core::mem::transmute((*record).delete);
         let keyval = number::keyval::encode(keyval);
         error::decode_any(function(
             H::encode(object),

@@ -1,6 +1,7 @@
 //! Stubs: pieces of code that differ only in their address.
 
-use weft_atomic::{AtomicUsize, Mutex, Ordering};
+use weft_bare::Mutex;
+use weft_bare::atomics::{AtomicUsize, Ordering};
 
 /// How many functions of one kind a program can have.
 pub const STUBS: usize = 1024;
@@ -24,11 +25,8 @@ impl Stubs {
 
     /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if
     /// all stubs are taken.
-    pub fn take(&self, code: usize, function: usize) -> Option<usize> {
-        let mut taken = self
-            .taken
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+    pub fn take(&'static self, code: usize, function: usize) -> Option<usize> {
+        let mut taken = self.taken.lock();
         let known = self.functions[..*taken]
             .iter()
             .position(|other| other.load(Ordering::Relaxed) == function);
@@ -116,7 +114,7 @@ mod tests {
                 "it keeps its stub"
             );
             // SAFETY: it is the address of a stub, which jumps to `target`.
-            let call: unsafe extern "C" fn(usize) -> usize = unsafe { std::mem::transmute(stub) };
+            let call: unsafe extern "C" fn(usize) -> usize = unsafe { core::mem::transmute(stub) };
             // SAFETY: as above.
             assert_eq!(unsafe { call(7) }, function * 1000 + 7);
             assert_ne!(stub, last);

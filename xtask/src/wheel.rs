@@ -9,8 +9,8 @@
 //! target/wheel/environment/                                   environment into which the wheel was installed
 //! ```
 //!
-//! It is the installation of `cargo xtask dist` with two differences. It has no symbols for debuggers. And because an archive
-//! of this kind has no links, the names of the one program are scripts, and `libmpi_abi.so` is a line for the linker. The
+//! It is the installation of `cargo xtask dist` with these differences. It has no symbols for debuggers, and the command no tables by which its
+//! stack could be read: without symbols, a backtrace would be numbers. Because an archive of this kind has no links, the names of the one program are scripts, and `libmpi_abi.so` is a line for the linker. The
 //! platform tag names the oldest C library that has all the symbols that these files need.
 
 use std::fs;
@@ -48,6 +48,12 @@ const SCRIPTS: [(&str, &str); 9] = [
     ("mpif77", "mpifort"),
 ];
 
+/// The one program.
+const COMMAND: &str = "bin/weft";
+
+/// The sections by which the stack of a program can be read, and its functions be left by an exception.
+const TABLES_OF_FRAMES: [&str; 3] = [".eh_frame", ".eh_frame_hdr", ".gcc_except_table"];
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Builds it; prints its path on standard output.
@@ -83,12 +89,18 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
     }
     let libraries = dist::LIBRARIES.map(|(_, name)| name).into_iter();
     let others = dist::OTHER_NAMES.map(|(name, _)| name);
-    let parts: Vec<String> = iter::once("bin/weft".to_owned())
+    let parts: Vec<String> = iter::once(COMMAND.to_owned())
         .chain(libraries.chain(others).map(|name| format!("lib/{name}")))
         .collect();
     for part in &parts {
-        strip(&built.join(part), &data.join(part))?;
+        let tables: &[&str] = match part.as_str() {
+            COMMAND => &TABLES_OF_FRAMES,
+            // Programs have their stacks read through the libraries: to say where in the program a call is.
+            _ => &[],
+        };
+        strip(&built.join(part), tables, &data.join(part))?;
     }
+    forget_frames(&data.join(COMMAND))?;
     for (script, word) in SCRIPTS {
         let text = format!(
             "#!/bin/sh\nexec \"$(dirname -- \"$(readlink -f -- \"$0\")\")/weft\" {word} \"$@\"\n"
@@ -118,13 +130,19 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
     )?;
     fs::write(name.join("METADATA"), metadata(&root)?)?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let python = environment(&home.join("tools"), &["wheel"])?;
-    let mut pack = Command::new(python);
+    let python = environment(&home.join("tools"), &["wheel", "zopfli"])?;
+    let mut pack = Command::new(&python);
     pack.args(["-m", "wheel", "pack", "--dest-dir"])
         .arg(out)
         .arg(&tree);
     succeed(&mut pack, "wheel pack")?;
-    Ok(out.join(format!("weft_mpi-{VERSION}-{tag}.whl")))
+    let wheel = out.join(format!("weft_mpi-{VERSION}-{tag}.whl"));
+    let mut compress = Command::new(python);
+    compress
+        .arg(root.join("xtask/src/wheel/pack.py"))
+        .arg(&wheel);
+    succeed(&mut compress, "pack.py")?;
+    Ok(wheel)
 }
 
 /// The metadata that `pip show` and an index display.
@@ -139,14 +157,44 @@ fn metadata(root: &Path) -> Result<String> {
     ))
 }
 
-/// A copy without symbols for debuggers.
-fn strip(from: &Path, to: &Path) -> Result<()> {
+/// A copy without symbols for debuggers, and without these sections.
+fn strip(from: &Path, sections: &[&str], to: &Path) -> Result<()> {
     let mut strip = Command::new("strip");
+    for section in sections {
+        strip.args(["--remove-section", section]);
+    }
     strip.args(["--strip-unneeded", "-o"]).arg(to).arg(from);
     succeed(
         &mut strip,
         "strip (it comes with the C compiler, in binutils)",
     )
+}
+
+/// Takes away the header of a program file (ELF, 64 bits) that says where the table of its frames is: who panics would look for the table
+/// there when it is no more.
+fn forget_frames(path: &Path) -> Result<()> {
+    const FRAMES: u64 = 0x6474_e550;
+    const NOTHING: [u8; 4] = [0; 4];
+    let mut file = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let number = |file: &[u8], at: usize, bytes: usize| -> Option<u64> {
+        let bytes = file.get(at..at + bytes)?.iter().rev();
+        Some(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    let headers = || -> Option<Vec<usize>> {
+        let table = usize::try_from(number(&file, 32, 8)?).ok()?;
+        let (each, count) = (
+            number(&file, 54, 2)? as usize,
+            number(&file, 56, 2)? as usize,
+        );
+        Some((0..count).map(|index| table + index * each).collect())
+    };
+    let headers = headers().with_context(|| format!("{} has no headers", path.display()))?;
+    for at in headers {
+        if number(&file, at, 4) == Some(FRAMES) {
+            file[at..at + 4].copy_from_slice(&NOTHING);
+        }
+    }
+    fs::write(path, file).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The oldest version of the C library that has all the symbols that these files need.
@@ -174,7 +222,8 @@ fn newest(text: &str) -> Option<(u32, u32)> {
 fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
     let python = folder.join("bin/python");
     let ready = folder.join("ready");
-    if !ready.exists() {
+    let wanted = packages.join(" ");
+    if fs::read_to_string(&ready).ok().as_deref() != Some(&wanted) {
         let mut make = Command::new("python3");
         make.args(["-m", "venv", "--clear"]).arg(folder);
         succeed(
@@ -192,7 +241,7 @@ fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
             ]);
             succeed(install.args(packages), "pip install")?;
         }
-        fs::write(&ready, "")?;
+        fs::write(&ready, wanted)?;
     }
     Ok(python)
 }
@@ -269,7 +318,34 @@ fn succeed(command: &mut Command, name: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::newest;
+    use std::fs;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::{TABLES_OF_FRAMES, forget_frames, newest, strip};
+
+    #[test]
+    fn a_program_without_frames_panics_in_words() {
+        const ABORTED: i32 = 6;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("panics.rs"), "fn main() { panic!(\"in words\") }").expect("a program");
+        let made = Command::new("rustc")
+            .args(["-Cpanic=abort", "-o"])
+            .args([path("whole"), path("panics.rs")])
+            .status();
+        assert!(made.expect("rustc").success());
+        strip(&path("whole"), &TABLES_OF_FRAMES, &path("small")).expect("a copy");
+        forget_frames(&path("small")).expect("headers");
+        let size = |name| fs::metadata(path(name)).expect("a file").len();
+        assert!(size("small") < size("whole"));
+        let ended = Command::new(path("small"))
+            .env("RUST_BACKTRACE", "1")
+            .output()
+            .expect("it can be started");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("in words"));
+        assert_eq!(ended.status.signal(), Some(ABORTED));
+    }
 
     #[test]
     fn the_newest_version_counts_as_a_number() {

@@ -4,7 +4,7 @@
 //! zeroed variable of eight bytes; in an array they are not. In the ABI of Open MPI, C has addresses of objects, and odd numbers for objects that the
 //! program has made; `libmpi.so.40` also takes an integer of Fortran in that form.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 /// An element of an array of handles in C.
 #[cfg(not(feature = "mpich"))]
@@ -42,7 +42,7 @@ pub fn number(handle: usize) -> c_int {
         return (handle >> 1) as c_int;
     }
     // SAFETY: the library of C has given the handle: it is the address of one of its objects.
-    unsafe { std::ptr::with_exposed_provenance::<c_int>(handle + 8).read() }
+    unsafe { core::ptr::with_exposed_provenance::<c_int>(handle + 8).read() }
 }
 
 /// The integer that names the handle in an element of an array of C.

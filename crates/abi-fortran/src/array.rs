@@ -1,8 +1,9 @@
 //! Arrays of handles, translated for the duration of a call, and indices that begin at one. Short arrays are
 //! on the stack.
 
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use alloc::vec::Vec;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 use crate::abi::{Element, number_of_element, word};
 use crate::generated::constants::MPI_ERR_IN_STATUS;

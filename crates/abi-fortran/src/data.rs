@@ -1,6 +1,6 @@
 //! Numbers and handles, as Fortran passes them: by address.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 pub use crate::abi::{number, word};
 

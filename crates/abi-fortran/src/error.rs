@@ -1,6 +1,6 @@
 //! Error codes: the same numbers as in C, returned in the last argument.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 /// Stores the outcome of a call for the program, if it wants it.
 ///

@@ -28,6 +28,13 @@
 //! many elements as the call says, and the lengths of texts follow after all arguments. The address of `ierror` may be null:
 //! module `mpi_f08` has it as an optional argument.
 
+// Without the standard library, where a panic ends the process: see `weft_bare`.
+#![no_std]
+
+extern crate alloc;
+#[cfg(any(test, not(panic = "abort")))]
+extern crate std;
+
 mod abi;
 mod array;
 mod by_hand;

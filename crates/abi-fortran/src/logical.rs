@@ -3,9 +3,9 @@
 //! A value that comes from the program is true if it is not zero. The values given to the program are 1 and 0, unless others
 //! were set by `MPI_Abi_set_fortran_booleans`.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
-use weft_atomic::{AtomicI32, Ordering};
+use weft_bare::atomics::{AtomicI32, Ordering};
 
 use crate::generated::c;
 

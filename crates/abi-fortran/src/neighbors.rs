@@ -4,7 +4,10 @@
 //! A handle that is not of a communicator is not asked about, so that only the call of the program reports
 //! the error.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
+
+#[cfg(not(any(feature = "mpich", feature = "openmpi")))]
+use weft_bare::atomics::{AtomicI32, AtomicUsize, Ordering};
 
 use crate::generated::c;
 use crate::generated::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH};
@@ -22,13 +25,20 @@ fn is_communicator(_: usize) -> bool {
 #[cfg(not(any(feature = "mpich", feature = "openmpi")))]
 fn is_communicator(comm: usize) -> bool {
     type Ask = unsafe extern "C" fn(usize) -> c_int;
-    static ASK: std::sync::OnceLock<Option<Ask>> = std::sync::OnceLock::new();
-    let ask = ASK.get_or_init(|| {
+    /// Its address; zero if the library has none, or before it was looked for. Threads that look for it at a time find the same.
+    static ASK: AtomicUsize = AtomicUsize::new(0);
+    static LOOKED: AtomicI32 = AtomicI32::new(0);
+    // SYNC neighbors.ask: pairs with the store below.
+    if LOOKED.load(Ordering::Acquire) == 0 {
         // SAFETY: the name ends with a zero.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"weft_is_communicator".as_ptr()) };
-        // SAFETY: the function of this name has this type; null becomes `None`.
-        unsafe { std::mem::transmute::<*mut libc::c_void, Option<Ask>>(found) }
-    });
+        ASK.store(found.expose_provenance(), Ordering::Relaxed);
+        // SYNC neighbors.ask
+        LOOKED.store(1, Ordering::Release);
+    }
+    let found = core::ptr::with_exposed_provenance_mut(ASK.load(Ordering::Relaxed));
+    // SAFETY: the function of this name has this type; null becomes `None`.
+    let ask = unsafe { core::mem::transmute::<*mut libc::c_void, Option<Ask>>(found) };
     // SAFETY: it only examines the number.
     ask.is_none_or(|ask| unsafe { ask(comm) } != 0)
 }

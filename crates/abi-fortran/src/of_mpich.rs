@@ -8,7 +8,7 @@
     clippy::missing_safety_doc
 )]
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use crate::also;
 use crate::by_hand::attributes::{
@@ -131,7 +131,7 @@ macro_rules! types {
         pub static $table: VirtualTable = VirtualTable {
             hash: $hash,
             size: size_of::<[c_int; $integers]>(),
-            extends: std::ptr::null(),
+            extends: core::ptr::null(),
             initial: (&raw const $initial).cast(),
             copy: $copy,
             finalize: 0,

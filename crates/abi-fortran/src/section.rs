@@ -7,7 +7,9 @@
 //! The data of a section are the elements in the order of the array, as if they were adjacent; the program's datatype describes them as adjacent
 //! (MPI 5.0, section 19.1.12).
 
-use std::ffi::{c_int, c_void};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ffi::{c_int, c_void};
 
 use crate::data::int;
 use crate::error::finish;
@@ -50,7 +52,7 @@ struct Row {
 
 /// Functions of the C binding by names that tools do not interpose: the program has not called them.
 mod p {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     unsafe extern "C" {
         pub fn PMPI_Type_size_c(datatype: c_int, size: *mut i64) -> c_int;
@@ -84,7 +86,7 @@ mod p {
         pub fn PMPI_Type_commit(datatype: *mut c_int) -> c_int;
         pub fn PMPI_Type_free(datatype: *mut c_int) -> c_int;
         pub fn PMPI_Add_error_code(class: c_int, code: *mut c_int) -> c_int;
-        pub fn PMPI_Add_error_string(code: c_int, text: *const std::ffi::c_char) -> c_int;
+        pub fn PMPI_Add_error_string(code: c_int, text: *const core::ffi::c_char) -> c_int;
         pub fn PMPI_Comm_call_errhandler(comm: c_int, code: c_int) -> c_int;
     }
 }
@@ -347,8 +349,8 @@ unsafe fn with_gaps(buffer: &Descriptor, count: i64, datatype: c_int) -> Result<
     let (mut size, mut bounds, mut true_bounds) = (0, [0; 2], [0; 2]);
     // SAFETY: the addresses are those of variables.
     unsafe {
-        let [lower, extent] = bounds.each_mut().map(std::ptr::from_mut);
-        let [true_lower, true_extent] = true_bounds.each_mut().map(std::ptr::from_mut);
+        let [lower, extent] = bounds.each_mut().map(core::ptr::from_mut);
+        let [true_lower, true_extent] = true_bounds.each_mut().map(core::ptr::from_mut);
         for code in [
             p::PMPI_Type_size_c(datatype, &raw mut size),
             p::PMPI_Type_get_extent(datatype, lower, extent),

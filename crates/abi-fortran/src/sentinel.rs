@@ -2,7 +2,7 @@
 //!
 //! A program that uses one also defines it, and the dynamic linker makes both the same variable.
 
-use std::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use crate::generated::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE};
 
@@ -135,7 +135,7 @@ pub fn buffer_of_f08(at: *mut c_void) -> *mut c_void {
 fn weights_of_c() -> [*mut c_int; 2] {
     use crate::generated::constants::{MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
 
-    [MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY].map(std::ptr::without_provenance_mut)
+    [MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY].map(core::ptr::without_provenance_mut)
 }
 
 /// `MPI_UNWEIGHTED` and `MPI_WEIGHTS_EMPTY` in C: addresses in its library.
@@ -153,11 +153,11 @@ fn weights_of_c() -> [*mut c_int; 2] {
 #[inline(always)]
 pub fn buffer(at: *mut c_void) -> *mut c_void {
     if at == bottom() {
-        std::ptr::null_mut()
+        core::ptr::null_mut()
     } else if at == in_place() {
-        std::ptr::without_provenance_mut(MPI_IN_PLACE)
+        core::ptr::without_provenance_mut(MPI_IN_PLACE)
     } else if at == buffer_automatic() {
-        std::ptr::without_provenance_mut(MPI_BUFFER_AUTOMATIC)
+        core::ptr::without_provenance_mut(MPI_BUFFER_AUTOMATIC)
     } else {
         at
     }
@@ -172,7 +172,7 @@ pub fn is_in_place(at: *mut c_void) -> bool {
 #[inline(always)]
 pub fn status(at: *mut c_int) -> *mut c_int {
     if is_status_ignore(at.cast()) {
-        std::ptr::null_mut()
+        core::ptr::null_mut()
     } else {
         at
     }
@@ -182,7 +182,7 @@ pub fn status(at: *mut c_int) -> *mut c_int {
 #[inline(always)]
 pub fn statuses(at: *mut c_int) -> *mut c_int {
     if is_statuses_ignore(at.cast()) {
-        std::ptr::null_mut()
+        core::ptr::null_mut()
     } else {
         status(at)
     }
@@ -202,7 +202,7 @@ pub fn weights(at: *mut c_int) -> *mut c_int {
 /// Error codes of processes; null if the program wants none.
 pub fn error_codes(at: *mut c_int) -> *mut c_int {
     if is_errcodes_ignore(at.cast()) {
-        std::ptr::null_mut()
+        core::ptr::null_mut()
     } else {
         at
     }

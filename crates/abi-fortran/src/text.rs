@@ -1,6 +1,7 @@
 //! Texts: as many letters as the variable has, filled with blanks, and no zero at the end.
 
-use std::ffi::{c_char, c_int};
+use alloc::vec::Vec;
+use core::ffi::{c_char, c_int};
 
 /// Texts up to this length cost no allocation.
 const SHORT: usize = 255;
@@ -70,7 +71,7 @@ unsafe fn letters<'a>(at: *const c_char, length: usize) -> &'a [u8] {
         return &[];
     }
     // SAFETY: as this function demands; the program does not write them during the call.
-    unsafe { std::slice::from_raw_parts(at.cast(), length) }
+    unsafe { core::slice::from_raw_parts(at.cast(), length) }
 }
 
 trait Blanks {

@@ -1,7 +1,9 @@
 //! Arrays of handles and of numbers, translated for the duration of a call. Short ones are on the stack.
 
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 use crate::handle::Handle;
 
@@ -58,7 +60,7 @@ impl<T: Copy> Translated<T> {
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut T {
         match (self.given, self.count <= SHORT) {
-            (false, _) => std::ptr::null_mut(),
+            (false, _) => core::ptr::null_mut(),
             (true, true) => self.short.as_mut_ptr().cast(),
             (true, false) => self.long.as_mut_ptr(),
         }
@@ -185,7 +187,7 @@ mod tests {
             assert_eq!(garbage[1], Request::encode(0x180));
         }
         // SAFETY: null is allowed.
-        let mut nothing = unsafe { handles::<Request>(std::ptr::null(), 5) };
+        let mut nothing = unsafe { handles::<Request>(core::ptr::null(), 5) };
         assert!(nothing.as_mut_ptr().is_null());
     }
 }

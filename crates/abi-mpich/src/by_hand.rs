@@ -13,7 +13,7 @@ mod process;
 mod removed;
 mod tool;
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use crate::array::{self, length};
 use crate::generated::names::index;

@@ -1,7 +1,7 @@
 //! Error codes. A class has another number in the foreign ABI; codes that the program adds begin after the last
 //! predefined one, in both ABIs.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use crate::generated::numbers::{ERRORS, LAST_CODE, OTHER, STANDARD_LAST_CODE};
 

@@ -5,7 +5,7 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use crate::alias;
 use crate::generated::numbers::ARG;
@@ -106,8 +106,8 @@ mod tests {
         let given = Classic::empty(1, 2);
         let mut made = Classic::empty(1, 0);
         let (none, ignored) = (
-            std::ptr::null(),
-            std::ptr::without_provenance(crate::number::STATUS_IGNORE),
+            core::ptr::null(),
+            core::ptr::without_provenance(crate::number::STATUS_IGNORE),
         );
         // SAFETY: statuses, and the constants for none.
         unsafe {

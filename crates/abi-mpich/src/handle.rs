@@ -23,7 +23,7 @@ pub trait Handle {
 #[inline(always)]
 pub fn out_pointer<C>(classic: *mut C, standard: &mut usize) -> *mut usize {
     if classic.is_null() {
-        std::ptr::null_mut()
+        core::ptr::null_mut()
     } else {
         standard
     }

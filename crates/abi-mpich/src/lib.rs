@@ -24,6 +24,13 @@
 //! a status or a number is null or valid, an array has as many elements as the call says. What is the same in the standard ABI
 //! is passed on unchanged.
 
+// Without the standard library, where a panic ends the process: see `weft_bare`.
+#![no_std]
+
+extern crate alloc;
+#[cfg(any(test, not(panic = "abort")))]
+extern crate std;
+
 mod array;
 mod by_hand;
 mod callback;

@@ -1,7 +1,7 @@
 //! Numbers that are constants: ranks, tags, and the families of constants of `tables/foreign.toml`, which are
 //! generated.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 pub use crate::generated::numbers::*;
 
@@ -73,9 +73,9 @@ pub mod address {
     #[inline(always)]
     pub fn decode(classic: *const c_void) -> *mut c_void {
         match classic.addr().cast_signed() {
-            IN_PLACE => std::ptr::without_provenance_mut(STANDARD_IN_PLACE as usize),
+            IN_PLACE => core::ptr::without_provenance_mut(STANDARD_IN_PLACE as usize),
             BUFFER_AUTOMATIC => {
-                std::ptr::without_provenance_mut(STANDARD_BUFFER_AUTOMATIC as usize)
+                core::ptr::without_provenance_mut(STANDARD_BUFFER_AUTOMATIC as usize)
             }
             _ => classic.cast_mut(),
         }
@@ -95,7 +95,7 @@ pub mod address {
         // SAFETY: as this function demands.
         unsafe {
             if !at.is_null() && at.read_unaligned().addr() == STANDARD_BUFFER_AUTOMATIC as usize {
-                at.write_unaligned(std::ptr::without_provenance_mut(BUFFER_AUTOMATIC as usize));
+                at.write_unaligned(core::ptr::without_provenance_mut(BUFFER_AUTOMATIC as usize));
             }
         }
     }
@@ -109,9 +109,9 @@ pub mod weights {
     /// The address of the standard ABI.
     pub fn decode(classic: *const c_int) -> *mut c_int {
         if classic == data::unweighted() {
-            std::ptr::without_provenance_mut(STANDARD_UNWEIGHTED as usize)
+            core::ptr::without_provenance_mut(STANDARD_UNWEIGHTED as usize)
         } else if classic == data::weights_empty() {
-            std::ptr::without_provenance_mut(STANDARD_WEIGHTS_EMPTY as usize)
+            core::ptr::without_provenance_mut(STANDARD_WEIGHTS_EMPTY as usize)
         } else {
             classic.cast_mut()
         }

@@ -3,7 +3,10 @@
 //! That library is loaded, not linked: it defines functions of the same names with another ABI, and a program must not find
 //! them where this library lacks a function. It is in the folder of this library, or where the dynamic linker looks first.
 
-use std::ffi::{CStr, c_int, c_void};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use core::ffi::{CStr, c_int, c_void};
 
 use crate::generated::names::{NAMES, index};
 use crate::number::{STANDARD_CART, STANDARD_DIST_GRAPH, STANDARD_GRAPH};
@@ -80,7 +83,7 @@ fn problem() -> String {
 
 /// Ends the process as the dynamic linker does when a library is missing.
 fn leave(text: &str) -> ! {
-    eprintln!("weft: {}: {text}", crate::own::LIBRARY);
+    weft_bare::say!("weft: {}: {text}", crate::own::LIBRARY);
     // SAFETY: no code of the program has run yet that could have registered a function for exit.
     unsafe { libc::_exit(127) }
 }
@@ -120,7 +123,7 @@ unsafe fn pointer<F: Copy>(address: usize) -> F {
     const { assert!(size_of::<F>() == size_of::<usize>()) };
     // SAFETY: the sizes are equal, and the caller guarantees the type.
     unsafe {
-        std::mem::transmute_copy::<*const c_void, F>(&std::ptr::with_exposed_provenance(address))
+        core::mem::transmute_copy::<*const c_void, F>(&core::ptr::with_exposed_provenance(address))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Statuses: 32 bytes in the standard ABI; fewer in the foreign one, whose module has the layout.
 
-use std::ffi::c_int;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ffi::c_int;
 
 pub use crate::own::status::Classic;
 use crate::{error, number};
@@ -83,7 +85,7 @@ impl Standard {
     #[inline(always)]
     pub fn out_pointer(&mut self, at: *const Classic) -> *mut Self {
         if is_none(at) {
-            std::ptr::null_mut()
+            core::ptr::null_mut()
         } else {
             self
         }
@@ -119,7 +121,7 @@ impl Array {
     /// The address at which the call writes them.
     pub fn as_mut_ptr(&mut self) -> *mut Standard {
         if is_none(self.at) {
-            std::ptr::null_mut()
+            core::ptr::null_mut()
         } else {
             self.statuses.as_mut_ptr()
         }

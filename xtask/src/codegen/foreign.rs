@@ -283,7 +283,7 @@ pub fn files(foreign: &Foreign, tables: &Tables) -> Result<Vec<(String, String)>
         let _ = writeln!(index, "pub mod {group};");
         let head = format!(
             "//! {NOTICE}\n//!\n//! Entry points of the group `{group}`.\n\n#![allow(unused_imports, unused_mut)]\n\n\
-             use std::ffi::{{c_char, c_int, c_void}};\n\n\
+             use core::ffi::{{c_char, c_int, c_void}};\n\n\
              use super::names::index;\nuse crate::array::{{self, length}};\nuse crate::handle::{{self, Handle, Word}};\n\
              use crate::status::{{self, Classic, Standard}};\nuse crate::{{alias, error, number, standard}};\n\n"
         );
@@ -322,7 +322,7 @@ fn names(tables: &Tables) -> String {
     }
     let mut out = format!(
         "//! {NOTICE}\n//!\n//! Functions of the standard ABI, and the indices of their addresses.\n\n\
-         use std::ffi::CStr;\n\n\
+         use core::ffi::CStr;\n\n\
          /// Their names. `PMPI_X`: the function by which a tool has replaced `MPI_X` there is for programs of that ABI.\n\
          pub static NAMES: [&CStr; {}] = [\n",
         names.len()
@@ -401,7 +401,7 @@ fn length_of_text(function: &Function) -> &'static str {
     let mut kinds = function.parameters.iter().map(|one| one.kind.as_str());
     match kinds.any(|kind| kind == "STRING_LENGTH") {
         true => "resultlen",
-        false => "std::ptr::null_mut()",
+        false => "core::ptr::null_mut()",
     }
 }
 

@@ -3,9 +3,11 @@
 //! C keeps an address for each attribute. A value that Fortran sets is stored in a cell of its own, whose address is the
 //! value in C (MPI 5.0, section 19.3.7: C gets the address of the integer, and Fortran gets an address of C as an integer).
 
-use std::collections::BTreeSet;
-use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use core::ffi::{c_int, c_void};
+
+use weft_bare::Mutex;
 
 use crate::abi::keyval as keyval_of_c;
 use crate::also;
@@ -42,20 +44,16 @@ struct Callbacks {
 /// Cells of values that Fortran has set.
 static CELLS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-fn cells() -> MutexGuard<'static, BTreeSet<usize>> {
-    CELLS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A cell with this value.
 fn cell(value: isize) -> *mut c_void {
     let cell: *mut isize = Box::into_raw(Box::new(value));
-    cells().insert(cell.addr());
+    CELLS.lock().insert(cell.addr());
     cell.cast()
 }
 
 /// Frees a cell, if the address is that of one.
 fn end_cell(address: *mut c_void) {
-    if cells().remove(&address.addr()) {
+    if CELLS.lock().remove(&address.addr()) {
         // SAFETY: `cell` has made it, and it was not freed before.
         drop(unsafe { Box::from_raw(address.cast::<isize>()) });
     }
@@ -81,7 +79,7 @@ unsafe fn value_of(keyval: c_int, address: *mut c_void) -> isize {
             | k::MPI_WIN_CREATE_FLAVOR
             | k::MPI_WIN_MODEL => *address.cast::<c_int>() as isize,
             k::MPI_WIN_SIZE => *address.cast::<isize>(),
-            _ if cells().contains(&address.addr()) => *address.cast::<isize>(),
+            _ if CELLS.lock().contains(&address.addr()) => *address.cast::<isize>(),
             _ => address.addr().cast_signed(),
         }
     }
@@ -180,7 +178,7 @@ unsafe fn get(
     flag: *mut c_int,
     ierror: *mut c_int,
 ) -> Option<isize> {
-    let (mut address, mut found) = (std::ptr::null_mut::<c_void>(), logical::UNSET);
+    let (mut address, mut found) = (core::ptr::null_mut::<c_void>(), logical::UNSET);
     // SAFETY: as this function demands.
     unsafe {
         let keyval = keyval_of_c(int(keyval));

@@ -1,7 +1,8 @@
 //! Contents of a datatype: the array of the program may have more elements than there are datatypes, and the
 //! call writes only the first.
 
-use std::ffi::c_int;
+use alloc::vec;
+use core::ffi::c_int;
 
 use crate::abi::{Element, number_of_element};
 use crate::also;

@@ -1,7 +1,7 @@
 //! Buffers that are detached. Module mpi and mpif.h cannot return an address, and leave the argument as it is
 //! (MPI 5.0, section 3.6); mpi_f08 has a `c_ptr`.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use crate::also;
 use crate::data::handle;
@@ -18,7 +18,7 @@ macro_rules! detach {
             size: *mut c_int,
             ierror: *mut c_int,
         ) {
-            let mut address = std::ptr::null_mut::<c_void>();
+            let mut address = core::ptr::null_mut::<c_void>();
             // SAFETY: the addresses are the program's.
             unsafe {
                 let code = c::$c_plain($(handle($object),)? (&raw mut address).cast(), size);

@@ -1,6 +1,6 @@
 //! Procedures that C does not have: conversions of statuses, sizes of variables, comparisons of handles.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use crate::also;
 use crate::data::{int, store_handle};
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn mpi_info_create_env_(info: *mut c_int, ierror: *mut c_i
     let mut made = 0;
     // SAFETY: the addresses are the program's; there are no arguments.
     unsafe {
-        let code = c::MPI_Info_create_env(0, std::ptr::null_mut(), &mut made);
+        let code = c::MPI_Info_create_env(0, core::ptr::null_mut(), &mut made);
         if code == 0 {
             store_handle(info, made);
         }

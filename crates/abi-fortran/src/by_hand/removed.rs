@@ -2,8 +2,9 @@
 //! `tables/fortran.toml`). Addresses and extents are integers of the default kind there: a value that does not fit is an error, and
 //! never a wrong number.
 
-use std::ffi::{c_int, c_void};
-use std::slice;
+use alloc::vec::Vec;
+use core::ffi::{c_int, c_void};
+use core::slice;
 
 use crate::abi::Element;
 use crate::also;
@@ -25,7 +26,7 @@ unsafe fn give(code: c_int, value: isize, at: *mut c_int, ierror: *mut c_int, to
             at.write_unaligned(value);
             finish(ierror, 0);
         } else {
-            eprintln!(
+            weft_bare::say!(
                 "weft: {value} does not fit an integer of four bytes, which a procedure that MPI 3 removed gives; call {today} instead"
             );
             c::MPI_Comm_call_errhandler(k::MPI_COMM_SELF, k::MPI_ERR_ARG);

@@ -1,6 +1,7 @@
 //! Data representations of files: conversions are subroutines (MPI 5.0, section 14.5.3).
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use alloc::boxed::Box;
+use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::also;
 use crate::data::{aint, number};
@@ -76,11 +77,11 @@ conversion!(write);
 /// own address for it, which the dynamic linker returns. The names are those of the bindings that have it.
 fn is_null<Count>(function: Convert<Count>, ours: *const (), names: &[&CStr]) -> bool {
     let given = function as *const ();
-    std::ptr::eq(given, ours)
+    core::ptr::eq(given, ours)
         || names.iter().any(|name| {
             // SAFETY: the name ends with a zero.
             let there = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            std::ptr::eq(given, there.cast::<()>())
+            core::ptr::eq(given, there.cast::<()>())
         })
 }
 

@@ -1,6 +1,7 @@
 //! Generalized requests: callbacks are subroutines.
 
-use std::ffi::{c_int, c_void};
+use alloc::boxed::Box;
+use core::ffi::{c_int, c_void};
 
 use crate::also;
 use crate::data::{aint, store_handle};

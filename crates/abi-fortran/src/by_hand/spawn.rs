@@ -1,6 +1,7 @@
 //! Starting processes: commands and their arguments are arrays of texts, the last of which is blank.
 
-use std::ffi::{c_char, c_int};
+use alloc::vec::Vec;
+use core::ffi::{c_char, c_int};
 
 use crate::also;
 use crate::array;
@@ -21,7 +22,7 @@ struct Arguments {
 impl Arguments {
     fn of(mut texts: Vec<Text>) -> Self {
         let mut pointers: Vec<_> = texts.iter_mut().map(Text::pointer).collect();
-        pointers.push(std::ptr::null_mut());
+        pointers.push(core::ptr::null_mut());
         Self {
             _texts: texts,
             pointers,

@@ -1,6 +1,6 @@
 //! Initialization: the values of logicals are agreed with the library before it is used.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use crate::also;
 use crate::data::{handle, int, store_handle};
@@ -15,7 +15,7 @@ pub unsafe extern "C" fn mpi_init_(ierror: *mut c_int) {
     unsafe {
         finish(
             ierror,
-            c::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()),
+            c::MPI_Init(core::ptr::null_mut(), core::ptr::null_mut()),
         )
     };
 }
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn mpi_init_thread_(
     logical::agree();
     // SAFETY: as above.
     unsafe {
-        let (none, nothing) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (none, nothing) = (core::ptr::null_mut(), core::ptr::null_mut());
         finish(
             ierror,
             c::MPI_Init_thread(none, nothing, int(required), provided),

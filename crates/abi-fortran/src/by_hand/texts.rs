@@ -1,6 +1,6 @@
 //! Texts that are stored in a variable of the program.
 
-use std::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int};
 
 use crate::also;
 use crate::data::{handle, int};

@@ -4,7 +4,7 @@
 
 #![allow(dead_code)]
 
-use std::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 unsafe extern "C" {
     pub fn MPIX_Comm_ack_failed(comm: usize, num_to_ack: c_int, num_acked: *mut c_int) -> c_int;

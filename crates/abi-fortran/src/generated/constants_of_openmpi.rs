@@ -4,7 +4,7 @@
 
 #![allow(dead_code)]
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 pub const MPI_STATUS_SIZE: usize = 6;
 pub const MPI_LB: c_int = 4;

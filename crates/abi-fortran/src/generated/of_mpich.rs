@@ -4,7 +4,7 @@
 
 #![allow(non_upper_case_globals, unused_imports)]
 
-use std::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use super::abi::*;
 use super::attribute::*;

@@ -1,8 +1,8 @@
 //! Predefined attributes, whose values are addresses of numbers that are constants.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
-use weft_atomic::{AtomicI32, Ordering};
+use weft_bare::atomics::{AtomicI32, Ordering};
 
 use crate::generated::names::index;
 use crate::handle::{Comm, Handle, Win, Word};

@@ -1,6 +1,8 @@
 //! Starting processes: arrays that have a meaning at the root only.
 
-use std::ffi::{c_char, c_int};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ffi::{c_char, c_int};
 
 use crate::array::{self, length};
 use crate::generated::names::index;
@@ -149,7 +151,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
             .sum();
         let mut codes = Codes::new(errcodes, processes);
         let infos = if commands_here == 0 {
-            std::ptr::null()
+            core::ptr::null()
         } else {
             infos
         };

@@ -1,7 +1,7 @@
 //! Functions that MPI 3.0 removed and that libraries of this ABI still have: other names for the functions
 //! that replaced them.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use crate::alias;
 use crate::callback::errhandler::PMPI_Comm_create_errhandler;

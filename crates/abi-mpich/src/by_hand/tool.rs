@@ -1,7 +1,7 @@
 //! Tool interface: an array whose length is both argument and result, and objects to which variables are
 //! bound.
 
-use std::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use crate::array::{self, length};
 use crate::generated::names::index;
@@ -127,13 +127,13 @@ fn bound_to_comm(index: c_int) -> bool {
         let call: Call = standard::function(index::MPI_T_PVAR_GET_INFO);
         call(
             index,
-            std::ptr::null_mut(),
+            core::ptr::null_mut(),
             &raw mut name,
             &raw mut verbosity,
             &raw mut class,
             &raw mut datatype,
             &raw mut enumeration,
-            std::ptr::null_mut(),
+            core::ptr::null_mut(),
             &raw mut text,
             &raw mut bind,
             &raw mut readonly,

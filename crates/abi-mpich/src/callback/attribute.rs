@@ -2,7 +2,8 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::{c_int, c_void};
+use alloc::boxed::Box;
+use core::ffi::{c_int, c_void};
 
 use crate::generated::names::index;
 use crate::handle::{Comm, Datatype, Handle, Win};
@@ -42,7 +43,7 @@ unsafe extern "C" fn copy<H: Handle>(
             *mut c_void,
             *mut c_void,
             *mut c_int,
-        ) -> c_int = std::mem::transmute((*record).copy);
+        ) -> c_int = core::mem::transmute((*record).copy);
         let keyval = number::keyval::encode(keyval);
         error::decode_any(function(
             H::encode(object),
@@ -70,7 +71,7 @@ unsafe extern "C" fn delete<H: Handle>(
             return error::decode_any(proxies.delete(program, H::encode(object), keyval, value));
         }
         let function: unsafe extern "C" fn(H::Classic, c_int, *mut c_void, *mut c_void) -> c_int =
-            std::mem::transmute((*record).delete);
+            core::mem::transmute((*record).delete);
         let keyval = number::keyval::encode(keyval);
         error::decode_any(function(
             H::encode(object),
@@ -84,10 +85,10 @@ unsafe extern "C" fn delete<H: Handle>(
 /// Keys with functions in C++: MPICH's library for C++ tells what calls them, when a key was made.
 #[cfg(not(feature = "openmpi"))]
 pub mod cxx {
-    use std::ffi::c_int;
-    use std::ptr::null_mut;
+    use core::ffi::c_int;
+    use core::ptr::null_mut;
 
-    use weft_atomic::{AtomicPtr, AtomicUsize, Ordering};
+    use weft_bare::atomics::{AtomicPtr, AtomicUsize, Ordering};
 
     use super::Record;
     use crate::own::cxx::Proxies;

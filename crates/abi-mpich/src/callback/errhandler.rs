@@ -2,7 +2,7 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use super::stub::{Stubs, stubs};
 use crate::generated::names::index;
@@ -37,7 +37,7 @@ macro_rules! handlers {
                     return;
                 }
                 let mut object: $seen = $see(*object);
-                let function: unsafe extern "C" fn(*mut $seen, *mut c_int, ...) = std::mem::transmute(function);
+                let function: unsafe extern "C" fn(*mut $seen, *mut c_int, ...) = core::mem::transmute(function);
                 function(&raw mut object, &raw mut code);
             }
         }

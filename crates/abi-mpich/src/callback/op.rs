@@ -2,7 +2,7 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use super::stub::{Stubs, stubs};
 use crate::generated::names::index;
@@ -35,7 +35,7 @@ macro_rules! operations {
                 }
                 let mut datatype: $seen = $see(*datatype);
                 let function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut $count, *mut $seen) =
-                    std::mem::transmute(function);
+                    core::mem::transmute(function);
                 function(operand, into, count, &raw mut datatype);
             }
         }

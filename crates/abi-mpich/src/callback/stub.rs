@@ -3,7 +3,8 @@
 //! A function in C++ is called by a function of the foreign implementation's library for C++, which is told apart, when the object was made: that
 //! is the [second address](Stubs::functions) of a stub.
 
-use weft_atomic::{AtomicUsize, Mutex, Ordering};
+use weft_bare::Mutex;
+use weft_bare::atomics::{AtomicUsize, Ordering};
 
 /// How many functions of one kind a program can have.
 pub const STUBS: usize = 1024;
@@ -33,21 +34,18 @@ impl Stubs {
 
     /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if
     /// all stubs are taken.
-    pub fn take(&self, code: usize, function: usize) -> Option<usize> {
+    pub fn take(&'static self, code: usize, function: usize) -> Option<usize> {
         self.take_if(code, function, true)
     }
 
     /// As [`take`](Self::take), but never one that is in use.
     #[cfg(feature = "openmpi")]
-    pub fn take_new(&self, code: usize, function: usize) -> Option<usize> {
+    pub fn take_new(&'static self, code: usize, function: usize) -> Option<usize> {
         self.take_if(code, function, false)
     }
 
-    fn take_if(&self, code: usize, function: usize, may_be_known: bool) -> Option<usize> {
-        let mut taken = self
-            .taken
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+    fn take_if(&'static self, code: usize, function: usize, may_be_known: bool) -> Option<usize> {
+        let mut taken = self.taken.lock();
         let known = self.functions[..*taken]
             .iter()
             .position(|other| may_be_known && other.load(Ordering::Relaxed) == function);
@@ -161,7 +159,7 @@ mod tests {
                 "it keeps its stub"
             );
             // SAFETY: it is the address of a stub, which jumps to `target`.
-            let call: unsafe extern "C" fn(usize) -> usize = unsafe { std::mem::transmute(stub) };
+            let call: unsafe extern "C" fn(usize) -> usize = unsafe { core::mem::transmute(stub) };
             // SAFETY: as above.
             assert_eq!(unsafe { call(7) }, function * 1000 + 7);
             assert_ne!(stub, last);

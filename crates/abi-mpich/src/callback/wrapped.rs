@@ -2,9 +2,10 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::{c_char, c_int, c_void};
+use alloc::boxed::Box;
+use core::ffi::{c_char, c_int, c_void};
 
-use weft_atomic::{AtomicUsize, Ordering};
+use weft_bare::atomics::{AtomicUsize, Ordering};
 
 use crate::generated::names::index;
 use crate::handle::{self, Datatype, Handle, Request, Word};
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
                 address(functions.0.is_some()),
                 address(functions.1.is_some()),
                 address(functions.2.is_some()),
-                std::ptr::null_mut(),
+                core::ptr::null_mut(),
                 at,
             );
             return error::encode(code);
@@ -119,7 +120,7 @@ unsafe extern "C" fn extent(datatype: usize, extent: *mut isize, of: *mut Repres
     // SAFETY: the standard ABI passes the record; the program has passed a function of this type.
     unsafe {
         let function: unsafe extern "C" fn(Word, *mut isize, *mut c_void) -> c_int =
-            std::mem::transmute((*of).extent);
+            core::mem::transmute((*of).extent);
         error::decode_any(function(
             Datatype::encode(datatype),
             extent,
@@ -175,7 +176,7 @@ macro_rules! representations {
             type Convert = unsafe extern "C" fn(*mut c_void, Word, $count, *mut c_void, i64, *mut c_void) -> c_int;
             // SAFETY: the standard ABI passes the record; the program has passed a function of this type.
             unsafe {
-                let function: Convert = std::mem::transmute((*of).$field);
+                let function: Convert = core::mem::transmute((*of).$field);
                 let datatype = Datatype::encode(datatype);
                 error::decode_any(function(memory, datatype, count, file, position, (*of).extra_state))
             }
@@ -212,7 +213,7 @@ unsafe extern "C" fn event(
     // SAFETY: the standard ABI passes the record; the tool has passed a function of this type.
     unsafe {
         let function: unsafe extern "C" fn(usize, usize, c_int, *mut c_void) =
-            std::mem::transmute((*listener).function);
+            core::mem::transmute((*listener).function);
         let safety = number::callback_safety::encode(safety);
         function(instance, registration, safety, (*listener).user_data);
     }
@@ -223,7 +224,7 @@ unsafe extern "C" fn freed(registration: usize, safety: c_int, listener: *mut Li
     unsafe {
         let listener = Box::from_raw(listener);
         let function: unsafe extern "C" fn(usize, c_int, *mut c_void) =
-            std::mem::transmute(listener.function);
+            core::mem::transmute(listener.function);
         function(
             registration,
             number::callback_safety::encode(safety),
@@ -242,7 +243,7 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
 ) -> c_int {
     type Register = unsafe extern "C" fn(usize, c_int, usize, *mut Listener, usize) -> c_int;
     let (listener, wrapper) = match function {
-        0 => (std::ptr::null_mut(), 0),
+        0 => (core::ptr::null_mut(), 0),
         _ => (
             Listener::new(function, user_data),
             event as *const () as usize,
@@ -270,7 +271,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
     function: usize,
 ) -> c_int {
     let (listener, wrapper) = match function {
-        0 => (std::ptr::null_mut(), 0),
+        0 => (core::ptr::null_mut(), 0),
         _ => (
             Listener::new(function, user_data),
             freed as *const () as usize,
@@ -301,9 +302,9 @@ unsafe extern "C" fn dropped(
     // SAFETY: the tool has passed a function of this type; the record is that of the registration, or none.
     unsafe {
         let function: unsafe extern "C" fn(i64, usize, c_int, c_int, *mut c_void) =
-            std::mem::transmute(function);
+            core::mem::transmute(function);
         let user_data = match user_data.is_null() {
-            true => std::ptr::null_mut(),
+            true => core::ptr::null_mut(),
             false => (*user_data).user_data,
         };
         function(

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_mut)]
 
-use std::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};

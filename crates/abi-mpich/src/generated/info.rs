@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_mut)]
 
-use std::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: Word, n: c_int, key: *mut c_
             &key_text,
             number::MAX_INFO_KEY,
             key.cast(),
-            std::ptr::null_mut(),
+            core::ptr::null_mut(),
         );
         error::encode(code)
     }

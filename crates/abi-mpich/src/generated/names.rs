@@ -2,7 +2,7 @@
 //!
 //! Functions of the standard ABI, and the indices of their addresses.
 
-use std::ffi::CStr;
+use core::ffi::CStr;
 
 /// Their names. `PMPI_X`: the function by which a tool has replaced `MPI_X` there is for programs of that ABI.
 pub static NAMES: [&CStr; 674] = [

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_mut)]
 
-use std::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use super::names::index;
 use crate::array::{self, length};
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
             &port_name_text,
             number::MAX_PORT_NAME,
             port_name.cast(),
-            std::ptr::null_mut(),
+            core::ptr::null_mut(),
         );
         error::encode(code)
     }
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn PMPI_Open_port(info: Word, port_name: *mut c_char) -> c
             &port_name_text,
             number::MAX_PORT_NAME,
             port_name.cast(),
-            std::ptr::null_mut(),
+            core::ptr::null_mut(),
         );
         error::encode(code)
     }

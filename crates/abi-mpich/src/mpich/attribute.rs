@@ -2,7 +2,7 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 /// `MPI_DUP_FN` and its like: gives the copy the same value.
 #[unsafe(no_mangle)]

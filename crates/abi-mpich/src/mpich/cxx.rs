@@ -6,7 +6,7 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use super::handle::{Comm, File, Win, Word};
 use crate::alias;
@@ -28,7 +28,7 @@ pub unsafe fn reduce(
     // SAFETY: the library has told a function of this type.
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, Word, usize) =
-            std::mem::transmute(in_cxx);
+            core::mem::transmute(in_cxx);
         call(operand, into, count, datatype, function);
     }
 }
@@ -52,7 +52,7 @@ pub unsafe fn handle(
     // SAFETY: the library has told a function of this type. What it reads of the object is as long as a handle.
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut usize, *mut c_int, usize) =
-            std::mem::transmute(in_cxx);
+            core::mem::transmute(in_cxx);
         call(kind, &raw mut object, code, function);
     }
 }
@@ -91,7 +91,7 @@ impl Proxies {
                 *mut c_void,
                 *mut c_void,
                 *mut c_int,
-            ) -> c_int = std::mem::transmute(self.copy);
+            ) -> c_int = core::mem::transmute(self.copy);
             call(
                 function,
                 object,
@@ -125,7 +125,7 @@ impl Proxies {
                 c_int,
                 *mut c_void,
                 *mut c_void,
-            ) -> c_int = std::mem::transmute(self.delete);
+            ) -> c_int = core::mem::transmute(self.delete);
             call(function, object, keyval, POINTER, value, extra_state)
         }
     }

@@ -1,6 +1,6 @@
 //! Variables that MPICH exports: the address or the value is a constant.
 
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use super::status::Classic;
 use crate::number::STANDARD_T_PVAR_ALL_HANDLES;
@@ -35,17 +35,17 @@ pub const fn weights_empty() -> *const c_int {
 
 /// `MPI_T_PVAR_ALL_HANDLES`.
 #[unsafe(no_mangle)]
-pub static MPI_T_PVAR_ALL_HANDLES: Constant<c_void> = Constant(std::ptr::without_provenance(
+pub static MPI_T_PVAR_ALL_HANDLES: Constant<c_void> = Constant(core::ptr::without_provenance(
     STANDARD_T_PVAR_ALL_HANDLES as usize,
 ));
 
 /// The `MPI_STATUS_IGNORE` of Fortran, as an address in C. This library has no Fortran, so it is null.
 #[unsafe(no_mangle)]
-pub static MPI_F_STATUS_IGNORE: Constant<c_int> = Constant(std::ptr::null());
+pub static MPI_F_STATUS_IGNORE: Constant<c_int> = Constant(core::ptr::null());
 
 /// As [`MPI_F_STATUS_IGNORE`], for arrays.
 #[unsafe(no_mangle)]
-pub static MPI_F_STATUSES_IGNORE: Constant<c_int> = Constant(std::ptr::null());
+pub static MPI_F_STATUSES_IGNORE: Constant<c_int> = Constant(core::ptr::null());
 
 const NOTHING: Classic = Classic::empty(0, 0);
 

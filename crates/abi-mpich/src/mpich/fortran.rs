@@ -1,6 +1,6 @@
 //! Handles in Fortran: the same integers.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use super::handle::{
     Comm, Datatype, Errhandler, File, Group, Info, Message, Op, Request, Session, Win,

@@ -14,7 +14,7 @@
 //! makes a handle of MPICH, clearing them makes that of the standard ABI, and no table is needed. Files are pointers in MPICH,
 //! whose values nothing interprets: they stay as they are, except for the null one.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use crate::handle::{Handle, PREDEFINED, WILD};
 
@@ -54,11 +54,11 @@ fn made(standard: usize) -> u32 {
 
 #[cold]
 fn too_many() -> ! {
-    eprintln!(
+    weft_bare::say!(
         "weft: libmpi.so.12: more than 4194304 requests are under way at once, and a handle of MPICH has no room for the number of \
          another one; complete some of them earlier, or build the program with Weft's mpicc"
     );
-    std::process::abort()
+    weft_bare::abort()
 }
 
 macro_rules! kinds {

@@ -1,6 +1,6 @@
 //! Statuses of MPICH: 20 bytes.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 /// `MPI_Status`. The count has 63 bits, in two words, with the bit for cancelled between them.
 #[repr(C)]

@@ -15,8 +15,11 @@
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::{null, with_exposed_provenance};
+use alloc::boxed::Box;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::{null, with_exposed_provenance};
+
+use weft_bare::say;
 
 use super::handle::{self, Comm, File, Session, Win, Word};
 use super::object::Object;
@@ -53,7 +56,7 @@ pub unsafe fn reduce(
             *mut c_int,
             *mut Word,
             usize,
-        ) = std::mem::transmute(intercept);
+        ) = core::mem::transmute(intercept);
         intercept(operand, into, &raw mut count, &raw mut datatype, function);
     }
 }
@@ -61,7 +64,7 @@ pub unsafe fn reduce(
 /// Whether a function for an operation is that of the library for C++.
 pub fn is_intercept(function: usize) -> bool {
     // SAFETY: all zero is a value of the type: addresses and pointers.
-    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
     // SAFETY: any address may be asked for; the name, if there is one, is a string of the library at that address.
     unsafe {
         libc::dladdr(with_exposed_provenance(function), &raw mut found) != 0
@@ -100,7 +103,7 @@ pub unsafe extern "C" fn ompi_attr_create_keyval(
             KEY_OF_TYPE => PMPI_Type_create_keyval(copy, delete, keyval, extra_state),
             KEY_OF_WIN => PMPI_Win_create_keyval(copy, delete, keyval, extra_state),
             _ => {
-                eprintln!(
+                say!(
                     "weft: MPI::Comm::Create_keyval: functions in C++ for the attributes of communicators need the objects of Open MPI's own library, \
                      which Weft does not have; use MPI_Comm_create_keyval with functions in C"
                 );
@@ -136,7 +139,7 @@ pub unsafe fn handle(
     unsafe {
         let errhandler = &*with_exposed_provenance::<Errhandler>(errhandler);
         let dispatch: Option<unsafe extern "C" fn(*mut Word, *mut c_int, *const c_char, usize)> =
-            std::mem::transmute(errhandler.word(DISPATCH));
+            core::mem::transmute(errhandler.word(DISPATCH));
         if let Some(dispatch) = dispatch {
             dispatch(&raw mut object, code, c"MPI".as_ptr(), function);
         }
@@ -181,7 +184,7 @@ pub unsafe extern "C" fn ompi_errhandler_invoke(
         // SAFETY: the library passes a string.
         false => unsafe { CStr::from_ptr(message) }.to_string_lossy(),
     };
-    eprintln!("weft: {what} has failed with code {code}");
+    say!("weft: {what} has failed with code {code}");
     let world = Comm::decode((&raw const ompi_mpi_comm_world).addr());
     // SAFETY: the standard ABI has a function of this type at this index.
     unsafe {

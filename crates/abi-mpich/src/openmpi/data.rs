@@ -1,19 +1,19 @@
 //! Variables that Open MPI exports besides the [`objects`](super::object): what Fortran has instead of `MPI_STATUS_IGNORE`, in C; what its library for C++
 //! asks for when it is loaded; and addresses with a meaning, which are numbers.
 
-use std::cell::UnsafeCell;
-use std::ffi::c_int;
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
 
 use crate::number::{UNWEIGHTED, WEIGHTS_EMPTY};
 
 /// The value of `MPI_UNWEIGHTED`.
 pub const fn unweighted() -> *const c_int {
-    std::ptr::without_provenance(UNWEIGHTED as usize)
+    core::ptr::without_provenance(UNWEIGHTED as usize)
 }
 
 /// The value of `MPI_WEIGHTS_EMPTY`.
 pub const fn weights_empty() -> *const c_int {
-    std::ptr::without_provenance(WEIGHTS_EMPTY as usize)
+    core::ptr::without_provenance(WEIGHTS_EMPTY as usize)
 }
 
 /// A pointer that never changes.

@@ -3,7 +3,7 @@
 
 #![allow(non_snake_case, missing_docs)]
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use crate::alias;
 use crate::generated::{coll_persistent, neighborhood};

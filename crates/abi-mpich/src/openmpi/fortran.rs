@@ -1,7 +1,7 @@
 //! Handles in Fortran. Predefined ones have small numbers of their own; the integer of one that the program has made is the handle of the
 //! standard ABI.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use super::handle::{
     Comm, Datatype, Errhandler, File, Group, Info, Message, Op, Request, Session, Win,

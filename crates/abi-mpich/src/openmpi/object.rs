@@ -1,7 +1,7 @@
 //! Objects whose addresses are predefined handles. Executables at a fixed address have copies of them, which the dynamic linker fills and
 //! makes the only ones: so they have the sizes of those of Open MPI, and this library finds them as any other does, through its relocations.
 
-use std::cell::UnsafeCell;
+use core::cell::UnsafeCell;
 
 use crate::generated::handles::ADDRESSES;
 use crate::handle::WILD;
@@ -65,7 +65,7 @@ impl<const SIZE: usize> Object<SIZE> {
 #[inline(always)]
 pub unsafe fn standard(address: usize) -> usize {
     // SAFETY: as this function demands.
-    unsafe { std::ptr::with_exposed_provenance::<usize>(address).read_unaligned() }
+    unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_unaligned() }
 }
 
 /// Addresses of objects, by the handle of the standard ABI; null without an object.
@@ -77,7 +77,7 @@ unsafe impl Sync for Addresses {}
 impl Addresses {
     /// None yet.
     pub const fn none() -> Self {
-        Self([std::ptr::null(); HANDLES])
+        Self([core::ptr::null(); HANDLES])
     }
 
     /// Adds one.

@@ -1,6 +1,6 @@
 //! Statuses of Open MPI: 24 bytes.
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 /// `MPI_Status`. The number of bytes has eight, in the order of the two words of the standard ABI.
 #[repr(C)]

@@ -46,7 +46,7 @@ impl Objects {
     pub fn text(&self, abi: &Abi, tables: &Tables) -> Result<String> {
         let mut out = format!(
             "//! {NOTICE}\n//!\n//! Objects whose addresses are the predefined handles of {}.\n\n\
-             #![allow(non_upper_case_globals)]\n\nuse std::ffi::c_int;\n\n\
+             #![allow(non_upper_case_globals)]\n\nuse core::ffi::c_int;\n\n\
              use crate::openmpi::fortran::Predefined;\n\
              use crate::openmpi::handle::{{Comm, Datatype, Errhandler, File, Group, Info, Message, Op, Request, Session, Win}};\n\
              use crate::openmpi::object::{{Addresses, Object}};\n\n",

@@ -65,7 +65,7 @@ pub fn own_name(constant: &str) -> &str {
 pub fn numbers(abi: &Abi, numbers: &BTreeMap<String, Numbers>, tables: &Tables) -> Result<String> {
     let mut out = format!(
         "//! {NOTICE}\n//!\n//! Constants of {} beside those of the standard ABI.\n\n\
-         #![allow(dead_code, unreachable_patterns, clippy::manual_range_patterns)]\n\nuse std::ffi::c_int;\n",
+         #![allow(dead_code, unreachable_patterns, clippy::manual_range_patterns)]\n\nuse core::ffi::c_int;\n",
         abi.name
     );
     for (name, kind) in NAMED {
@@ -121,7 +121,7 @@ pub fn numbers(abi: &Abi, numbers: &BTreeMap<String, Numbers>, tables: &Tables) 
             .collect::<Result<_>>()?;
         let _ = writeln!(
             out,
-            "\n/// {}.\npub mod {name} {{\nuse std::ffi::c_int;\n",
+            "\n/// {}.\npub mod {name} {{\nuse core::ffi::c_int;\n",
             family.title
         );
         out += &if numbers.set {

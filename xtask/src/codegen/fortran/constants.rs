@@ -382,7 +382,7 @@ fn in_list(list: &[(&str, i64)], name: &str) -> Option<i64> {
 fn listed(value: impl Fn(&str) -> Result<Option<i64>>) -> Result<String> {
     let mut out = format!(
         "//! {NOTICE}\n//!\n//! Constants of the C binding that the entry points need.\n\n\
-         #![allow(dead_code)]\n\nuse std::ffi::c_int;\n\n"
+         #![allow(dead_code)]\n\nuse core::ffi::c_int;\n\n"
     );
     for (name, kind) in NAMED {
         if let Some(value) = value(name)? {

@@ -43,7 +43,7 @@ pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>
         let _ = writeln!(index, "mod {group};");
         let head = format!(
             "//! {NOTICE}\n//!\n//! Entry points of the group `{group}`.\n\n#![allow(unused_imports, unused_mut)]\n\n\
-             use std::ffi::{{c_char, c_int, c_void}};\n\n\
+             use core::ffi::{{c_char, c_int, c_void}};\n\n\
              use super::{{c, constants}};\nuse crate::also;\nuse crate::array::{{self, length}};\n\
              use crate::data::{{aint, handle, int, long, store_handle}};\nuse crate::logical;\nuse crate::neighbors;\n\
              use crate::sentinel;\n\
@@ -79,7 +79,7 @@ fn c_type(declaration: &Declaration) -> Result<String> {
 fn functions_of_c(fortran: &Fortran, tables: &Tables) -> Result<String> {
     let mut out = format!(
         "//! {NOTICE}\n//!\n//! Functions of the C binding, by the names that tools interpose.\n\n\
-         #![allow(dead_code)]\n\nuse std::ffi::{{c_char, c_int, c_void}};\n\nunsafe extern \"C\" {{\n"
+         #![allow(dead_code)]\n\nuse core::ffi::{{c_char, c_int, c_void}};\n\nunsafe extern \"C\" {{\n"
     );
     for (group, function) in tables.functions() {
         if fortran.reason_not_there(group).is_some() {

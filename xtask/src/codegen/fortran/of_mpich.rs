@@ -42,7 +42,7 @@ pub fn file(fortran: &Fortran, tables: &Tables, values: &BTreeMap<String, i64>) 
     let mut out = format!(
         "//! {NOTICE}\n//!\n//! Names of MPICH's modules of `mpi_f08`, as gfortran makes them.\n\n\
          #![allow(non_upper_case_globals, unused_imports)]\n\n\
-         use std::ffi::{{c_char, c_int, c_void}};\n\nuse crate::also;\n\
+         use core::ffi::{{c_char, c_int, c_void}};\n\nuse crate::also;\n\
          use crate::by_hand::{{attributes::*, contents::*, detach::*, own::*, representations::*, requests::*, spawn::*, start::*, texts::*}};\n\
          use crate::section::{{Descriptor, Section, start, whole}};\n"
     );

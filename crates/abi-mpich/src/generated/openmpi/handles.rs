@@ -4,7 +4,7 @@
 
 #![allow(non_upper_case_globals)]
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 use crate::openmpi::fortran::Predefined;
 use crate::openmpi::handle::{

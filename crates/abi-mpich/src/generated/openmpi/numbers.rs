@@ -4,7 +4,7 @@
 
 #![allow(dead_code, unreachable_patterns, clippy::manual_range_patterns)]
 
-use std::ffi::c_int;
+use core::ffi::c_int;
 pub const STANDARD_ANY_TAG: c_int = -2;
 pub const ANY_TAG: c_int = -1;
 pub const STANDARD_ANY_SOURCE: c_int = -1;
@@ -164,7 +164,7 @@ pub const ARG: c_int = 13;
 
 /// Modes of files.
 pub mod access_mode {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The set of the standard ABI.
     pub const fn decode(set: c_int) -> c_int {
@@ -234,7 +234,7 @@ pub mod access_mode {
 
 /// Assertions about windows.
 pub mod assertion {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The set of the standard ABI.
     pub const fn decode(set: c_int) -> c_int {
@@ -280,7 +280,7 @@ pub mod assertion {
 
 /// Tools: objects a variable is bound to.
 pub mod bound_object {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -324,7 +324,7 @@ pub mod bound_object {
 
 /// Tools: safety of callbacks.
 pub mod callback_safety {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -352,7 +352,7 @@ pub mod callback_safety {
 
 /// Constructors of datatypes.
 pub mod combiner {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -406,7 +406,7 @@ pub mod combiner {
 
 /// Outcomes of comparisons.
 pub mod comparison {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -434,7 +434,7 @@ pub mod comparison {
 
 /// Distributions of arrays.
 pub mod distribution {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -462,7 +462,7 @@ pub mod distribution {
 
 /// Keys of predefined attributes.
 pub mod keyval {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -507,7 +507,7 @@ pub mod keyval {
 
 /// Locks of windows.
 pub mod lock_type {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -531,7 +531,7 @@ pub mod lock_type {
 
 /// Order of arrays.
 pub mod order {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -555,7 +555,7 @@ pub mod order {
 
 /// Tools: scopes.
 pub mod scope {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -589,7 +589,7 @@ pub mod scope {
 
 /// Positions in files.
 pub mod seek {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -615,7 +615,7 @@ pub mod seek {
 
 /// Tools: order of sources.
 pub mod source_order {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -639,7 +639,7 @@ pub mod source_order {
 
 /// Ways to split a communicator.
 pub mod split_type {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -667,7 +667,7 @@ pub mod split_type {
 
 /// Thread levels.
 pub mod thread_level {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -695,7 +695,7 @@ pub mod thread_level {
 
 /// Topologies.
 pub mod topology {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -721,7 +721,7 @@ pub mod topology {
 
 /// Classes of Fortran types.
 pub mod type_class {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -747,7 +747,7 @@ pub mod type_class {
 
 /// Tools: classes of performance variables.
 pub mod variable_class {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -787,7 +787,7 @@ pub mod variable_class {
 
 /// Tools: verbosity.
 pub mod verbosity {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -825,7 +825,7 @@ pub mod verbosity {
 
 /// Kinds of windows.
 pub mod window_flavor {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {
@@ -853,7 +853,7 @@ pub mod window_flavor {
 
 /// Memory models of windows.
 pub mod window_model {
-    use std::ffi::c_int;
+    use core::ffi::c_int;
 
     /// The number of the standard ABI.
     pub const fn decode(classic: c_int) -> c_int {

@@ -337,8 +337,9 @@ fn participants(
 
 fn bar(name: &str) -> ProgressBar {
     let bar = ProgressBar::new(1);
+    // On a terminal, the name of what is measured is cut off at its edge.
     if let Ok(style) =
-        ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {elapsed} {msg}")
+        ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {elapsed} {wide_msg}")
     {
         bar.set_style(style.progress_chars("=> "));
     }
@@ -422,7 +423,64 @@ fn comparison(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+
     use super::*;
+
+    /// A terminal of 80 columns, and what is written on it.
+    #[derive(Clone, Debug, Default)]
+    struct Narrow(Arc<Mutex<Vec<String>>>);
+
+    impl TermLike for Narrow {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0
+                .lock()
+                .expect("no test has failed")
+                .push(text.to_owned());
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn progress_stays_on_one_line_of_a_terminal() {
+        let terminal = Narrow::default();
+        let bar = bar("1/70 portal-throughput");
+        bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        bar.set_message("Weft, services, 15 idle peers more");
+        bar.tick();
+        let written = terminal.0.lock().expect("no test has failed");
+        assert!(written.iter().any(|text| text.contains("Weft, serv")));
+        for text in written.iter() {
+            assert!(text.chars().count() <= 80, "{text:?} goes over the edge");
+        }
+    }
 
     #[test]
     fn the_list_has_every_experiment() {

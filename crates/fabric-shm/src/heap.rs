@@ -16,19 +16,22 @@
 //! |---|---|
 //! | `pages` | the free pages of the own arena |
 //! | `records` | what an owner publishes about its blocks; keys |
+//! | `kept` | pages of released blocks, for the next block of as many bytes |
 //! | `blocks` | the blocks of this process, and those of peers that it attaches |
 //!
 //! # Memory
 //! A block's memory is taken when it is allocated (`fallocate`), after a check of what the host and the control groups
-//! still have: so there is an error then instead of a signal at the first touch. It is released by punching a hole when
-//! the block is released, when its owner leaves, and when the launcher gives a dead owner's rank to another process. A
-//! process that takes a process slot empties the arena first.
+//! still have: so there is an error then instead of a signal at the first touch. Up to 4 MiB of what its owner has released are kept,
+//! mapped, for its next blocks of the same sizes, which are written over with zeros; they are given back if a block cannot be had
+//! otherwise. All other memory is released by punching a hole when the block is released, and all of it when its owner leaves, and when
+//! the launcher gives a dead owner's rank to another process. A process that takes a process slot empties the arena first.
 //!
 //! # Trust
 //! Records may hold anything. A block is mapped only if it lies within the arena of its process slot. The size of the
 //! file is sealed, so a mapping within it stays valid.
 
 mod blocks;
+mod kept;
 mod pages;
 mod records;
 

@@ -13,11 +13,13 @@
 mod atomic;
 mod lock;
 
+use std::sync::Arc;
+
 use weft_fabric::{Region, SharedBytes};
 use weft_sys::SharedMemory;
 
-use crate::buffer;
-use crate::datatype::StridedBlock;
+use crate::buffer::{self, Buffer, TypedBuffer};
+use crate::datatype::{Datatype, StridedBlock};
 use crate::op::Combine;
 
 pub(crate) use atomic::WordOperation;
@@ -114,6 +116,70 @@ impl Exposed {
     #[inline]
     pub(crate) fn span(&self, at: i64, length: usize) -> Option<Region> {
         self.region.part(usize::try_from(at).ok()?, length)
+    }
+
+    /// Where `count` elements of a datatype from byte `base` on are counted from; `None` if they, or gaps between them, do not lie within.
+    fn elements(&self, base: i64, count: usize, datatype: &Datatype) -> Option<*mut u8> {
+        let (lower, length) = datatype.footprint(count).ok()?;
+        self.span(base.checked_add(lower as i64)?, length)?;
+        let start = self.region.as_ptr();
+        Some(start.wrapping_offset(isize::try_from(base).ok()?))
+    }
+
+    /// Copies the data of a buffer, which are as many bytes, to elements with gaps, without packing them on the way. False, and nothing
+    /// written, if the elements, or gaps between them, do not lie within.
+    pub(crate) fn put_elements(
+        &self,
+        base: i64,
+        (count, datatype): (usize, &Arc<Datatype>),
+        source: &Buffer,
+    ) -> bool {
+        let Some(start) = self.elements(base, count, datatype) else {
+            return false;
+        };
+        // SAFETY: all that the elements cover lies within the region, which stays valid while the window lives. As in any copy to a
+        // region, others may access it at the same time: of bytes that they do, either value is copied.
+        unsafe {
+            match source {
+                Buffer::Flat(source, _) => {
+                    datatype.unpack_from(start, count, 0, buffer::shared(source));
+                }
+                Buffer::Typed(source) => {
+                    let Ok(elements) = TypedBuffer::checked(start, count, datatype) else {
+                        return false;
+                    };
+                    source.copy_to(&elements);
+                }
+            }
+        }
+        true
+    }
+
+    /// Copies elements with gaps to a buffer, as [`put_elements`](Self::put_elements) does to them.
+    pub(crate) fn get_elements(
+        &self,
+        base: i64,
+        (count, datatype): (usize, &Arc<Datatype>),
+        into: &Buffer,
+    ) -> bool {
+        let Some(start) = self.elements(base, count, datatype) else {
+            return false;
+        };
+        // SAFETY: as in `put_elements`.
+        unsafe {
+            match into {
+                Buffer::Flat(into, _) => {
+                    datatype.pack_to(start, count, 0, into);
+                }
+                Buffer::Typed(into) => {
+                    let Ok(elements) = TypedBuffer::checked(start, count, datatype) else {
+                        return false;
+                    };
+                    elements.copy_to(into);
+                }
+            }
+        }
+        true
     }
 
     /// Writes data to the pieces. False, and nothing written, if they do not lie within or are not as long.
@@ -341,8 +407,8 @@ impl Exposed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::region_of;
-    use crate::datatype::{Basic, Datatype};
+    use crate::buffer::{elements_of, region_of};
+    use crate::datatype::Basic;
     use crate::op::Predefined;
 
     fn block(offset: isize, bytes: usize) -> StridedBlock {
@@ -381,6 +447,46 @@ mod tests {
         assert!(!exposed.get(56, &[block(0, 9)], &mut out));
         assert!(exposed.get(55, &[block(0, 9)], &mut out));
         assert_eq!(out, [0, 1, 1, 1, 1, 1, 1, 1, 1]);
+    }
+
+    /// Gaps are not touched, and what reaches outside, be it by a gap, is refused.
+    #[test]
+    fn elements_with_gaps_are_copied_in_place() {
+        let byte = Basic::Byte.datatype();
+        let pairs = Datatype::vector(3, 2, 4, byte).unwrap();
+        let thirds = Datatype::vector(2, 3, 5, byte).unwrap();
+        let backwards = Datatype::vector(3, 2, -4, byte).unwrap();
+        let data: Vec<u8> = (1..=6).collect();
+        let origins = [(6, None), (8, Some(&thirds)), (10, Some(&pairs))];
+        for (length, origin) in origins {
+            let mut outside = vec![0; length];
+            let buffer = match origin {
+                None => Buffer::untyped(region_of(&mut outside)),
+                Some(datatype) => Buffer::Typed(elements_of(&mut outside, 1, datatype)),
+            };
+            buffer.unpack_from(0, &data);
+            let mut memory = vec![0u8; 12];
+            let exposed = Exposed::new(region_of(&mut memory), ElementLock::Engine);
+            let seen = || {
+                let mut seen = [0; 12];
+                exposed.region().copy_to_slice(&mut seen);
+                seen
+            };
+            assert!(exposed.put_elements(1, (1, &pairs), &buffer));
+            let pattern = [0, 1, 2, 0, 0, 3, 4, 0, 0, 5, 6, 0];
+            assert_eq!(seen(), pattern);
+            for outside in [3, -1, i64::MAX, i64::MIN] {
+                assert!(!exposed.put_elements(outside, (1, &pairs), &buffer));
+                assert!(!exposed.get_elements(outside, (1, &pairs), &buffer));
+            }
+            assert!(!exposed.put_elements(7, (1, &backwards), &buffer));
+            assert!(!exposed.put_elements(0, (usize::MAX, &pairs), &buffer));
+            assert_eq!(seen(), pattern);
+            assert!(exposed.get_elements(9, (1, &backwards), &buffer));
+            let mut packed = [0; 6];
+            assert_eq!(buffer.pack_from(0, &mut packed), 6);
+            assert_eq!(packed, [5, 6, 3, 4, 1, 2]);
+        }
     }
 
     /// Locks of every kind: elements are combined by atomic instructions, or under a lock for all.

@@ -39,7 +39,7 @@ use weft_sys::SharedMemory;
 
 use crate::comm::Comm;
 use crate::engine::one_sided::WindowState;
-use crate::engine::{Guard, WaitFor};
+use crate::engine::{Engine, Guard, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exposed::Exposed;
 use crate::extras::Extras;
@@ -200,7 +200,7 @@ impl Window {
     }
 
     /// Tells the engine what was done without it.
-    fn tell_counts(&self, engine: &mut Guard<'_>) {
+    fn tell_counts(&self, engine: &mut Engine) {
         let direct = self.direct.load(Ordering::Relaxed);
         // The engine is the caller's, so that nobody else tells.
         let told = self.told.load(Ordering::Relaxed);

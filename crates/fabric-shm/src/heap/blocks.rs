@@ -1,7 +1,7 @@
 //! Blocks of shared memory of one process: its own, and those of peers that it attaches.
 //!
 //! Invariant: each live entry of the table has pages of its own in this process's arena, memory for all of them, a
-//! mapping, and a record under its key.
+//! mapping, and a record under its key. Kept pages have the same, but for the record.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use weft_sys::available;
 use weft_sys::memory::page_size;
 use weft_sys::shared::whole_pages;
 
+use super::kept::{Backed, Kept};
 use super::pages::Pages;
 use super::records::{self, Record};
 use super::{HEAD, Heap, LARGE_PAGE};
@@ -20,11 +21,12 @@ use crate::segment::Segment;
 /// From so many bytes on it is looked at first how much memory there is: what is smaller costs less than the look.
 const LOOK_FIRST: usize = 16 << 20;
 
+/// Zeros that memory is written over with.
+const ZEROS: [u8; 4096] = [0; 4096];
+
 #[derive(Debug)]
 struct Block {
-    /// From the start of the arena; whole pages.
-    offset: usize,
-    bytes: usize,
+    pages: Backed,
     memory: SharedMemory,
 }
 
@@ -34,6 +36,7 @@ pub(crate) struct Blocks {
     segment: Arc<Segment>,
     me: u32,
     pages: Pages,
+    kept: Kept,
     table: GrantTable<Block>,
 }
 
@@ -48,6 +51,7 @@ impl Blocks {
             segment,
             me,
             pages: Pages::new(HEAD, arena - HEAD),
+            kept: Kept::default(),
             table: GrantTable::default(),
         }
     }
@@ -59,6 +63,14 @@ impl Blocks {
 
     /// See [`Fabric::allocate_shared`](weft_fabric::Fabric::allocate_shared).
     pub fn allocate(&mut self, length: usize) -> Result<SharedBlock> {
+        match self.allocate_once(length) {
+            // What is kept may be in the way, or the memory that is missing.
+            Err(_) if self.give_back_kept() => self.allocate_once(length),
+            answer => answer,
+        }
+    }
+
+    fn allocate_once(&mut self, length: usize) -> Result<SharedBlock> {
         let segment = self.segment.clone();
         let heap = segment.heap().ok_or(FabricError::NotShared {
             peer: Peer(self.me),
@@ -71,6 +83,24 @@ impl Blocks {
                 &format_args!("a process has room for {room} bytes here (ulimit -f may limit it)"),
             )
         })?;
+        let pages = match self.kept.take(bytes) {
+            Some(pages) => cleared(pages),
+            None => self.take(heap, bytes, length)?,
+        };
+        let (offset, mapping) = (pages.offset, pages.mapping.clone());
+        let made = self.publish(heap, pages, length);
+        if made.is_err() {
+            self.give_back(Backed {
+                offset,
+                bytes,
+                mapping,
+            });
+        }
+        made
+    }
+
+    /// Pages that nobody uses, with memory and a mapping.
+    fn take(&mut self, heap: &Heap, bytes: usize, length: usize) -> Result<Backed> {
         if bytes >= LOOK_FIRST
             && let Some(has) = available::memory()
             && has < bytes as u64
@@ -85,31 +115,30 @@ impl Blocks {
         };
         let offset = self.pages.take(bytes, align);
         let offset = offset.ok_or_else(|| no_memory(length, &"other blocks are in the way"))?;
-        let made = self.make(heap, offset, bytes, length);
-        if made.is_err() {
-            heap.discard(heap.arena_at(self.me) + offset, bytes);
-            self.pages.give_back(offset, bytes);
+        let at = heap.arena_at(self.me) + offset;
+        let committed = heap.commit(at, bytes);
+        let mapped = committed.and_then(|()| heap.map(self.me, offset, bytes));
+        match mapped {
+            Ok(mapping) => Ok(Backed {
+                offset,
+                bytes,
+                mapping: Arc::new(mapping),
+            }),
+            Err(error) => {
+                heap.discard(at, bytes);
+                self.pages.give_back(offset, bytes);
+                Err(no_memory(length, &error))
+            }
         }
-        made
     }
 
-    /// Makes a block of pages that were taken. On an error, what it did to them is undone by the caller.
-    fn make(
-        &mut self,
-        heap: &Heap,
-        offset: usize,
-        bytes: usize,
-        length: usize,
-    ) -> Result<SharedBlock> {
-        let refused = |error: std::io::Error| no_memory(length, &error);
-        heap.commit(heap.arena_at(self.me) + offset, bytes)
-            .map_err(refused)?;
-        let mapping = Arc::new(heap.map(self.me, offset, bytes).map_err(refused)?);
-        let memory = SharedMemory::new(mapping, 0, length);
+    /// Makes a block of pages: enters it in the table, and tells of it. On an error the pages are the caller's again.
+    fn publish(&mut self, heap: &Heap, pages: Backed, length: usize) -> Result<SharedBlock> {
+        let offset = pages.offset;
+        let memory = SharedMemory::new(pages.mapping.clone(), 0, length);
         let memory = memory.ok_or_else(|| no_memory(length, &"the mapping is too short"))?;
         let block = Block {
-            offset,
-            bytes,
+            pages,
             memory: memory.clone(),
         };
         let too_many = || {
@@ -124,7 +153,7 @@ impl Blocks {
             None => Err(too_many()),
             Some(_) => Record { offset, length }
                 .write(heap, self.me, key)
-                .map_err(refused),
+                .map_err(|error| no_memory(length, &error)),
         };
         if let Err(error) = told {
             self.table.remove(token);
@@ -141,9 +170,26 @@ impl Blocks {
             return false;
         };
         Record::clear(heap, self.me, key);
-        heap.discard(heap.arena_at(self.me) + block.offset, block.bytes);
-        self.pages.give_back(block.offset, block.bytes);
+        for pages in self.kept.keep(block.pages) {
+            self.give_back(pages);
+        }
         true
+    }
+
+    /// Gives the memory of pages back, and the pages.
+    fn give_back(&mut self, pages: Backed) {
+        if let Some(heap) = self.segment.heap() {
+            heap.discard(heap.arena_at(self.me) + pages.offset, pages.bytes);
+        }
+        self.pages.give_back(pages.offset, pages.bytes);
+    }
+
+    /// Gives what is kept back. Whether there was anything.
+    fn give_back_kept(&mut self) -> bool {
+        let kept = self.kept.take_all();
+        let any = !kept.is_empty();
+        kept.into_iter().for_each(|pages| self.give_back(pages));
+        any
     }
 
     /// See [`Fabric::attach_shared`](weft_fabric::Fabric::attach_shared). The caller has checked that the peer is known.
@@ -177,22 +223,38 @@ impl Blocks {
 
     /// Gives all blocks back.
     pub fn release_all(&mut self) {
-        let ended = self.table.remove_all();
+        let ended = self.table.remove_all().into_iter();
+        let ended: Vec<Backed> = ended.map(|block| block.pages).collect();
+        let kept = self.kept.take_all();
         if let Some(heap) = self.segment.heap()
-            && !ended.is_empty()
+            && !(ended.is_empty() && kept.is_empty())
         {
             heap.empty(self.me);
         }
-        for block in ended {
-            self.pages.give_back(block.offset, block.bytes);
+        for pages in ended.into_iter().chain(kept) {
+            self.pages.give_back(pages.offset, pages.bytes);
         }
     }
+}
+
+/// Pages with zeros in place of what their last user left.
+fn cleared(pages: Backed) -> Backed {
+    let whole = SharedMemory::new(pages.mapping.clone(), 0, pages.bytes);
+    for at in (0..pages.bytes).step_by(ZEROS.len()) {
+        let all = whole.as_ref().is_some_and(|whole| {
+            let bytes = ZEROS.len().min(pages.bytes - at);
+            whole.write(at, &ZEROS[..bytes])
+        });
+        assert!(all, "pages are mapped as long as they are kept");
+    }
+    pages
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Shm;
+    use crate::heap::kept::MOST;
     use std::os::linux::fs::MetadataExt;
     use weft_fabric::Fabric;
 
@@ -213,17 +275,74 @@ mod tests {
         let (mut group, segment) = group(2);
         let heap = segment.heap().expect("there is one");
         let before = taken(heap);
-        let block = group[0].allocate_shared(3 << 20).expect("fits");
-        assert!(taken(heap) >= before + (3 << 20), "taken at once");
+        let block = group[0].allocate_shared(MOST + 1).expect("fits");
+        assert!(taken(heap) > before + MOST as u64, "taken at once");
         assert!(group[0].release_shared(block.key));
         // The page of the records stays.
         let idle = taken(heap);
         assert!(idle <= before + 4096, "{before} {idle}");
-        let kept = group[0].allocate_shared(1 << 20).expect("fits");
+        let [kept, freed] = [1 << 20, 1 << 16].map(|length| {
+            let block = group[0].allocate_shared(length);
+            block.expect("fits")
+        });
+        assert!(group[0].release_shared(freed.key));
+        assert!(
+            taken(heap) > idle + (1 << 20) + (1 << 16) - 4096,
+            "kept for the next"
+        );
         drop(group.remove(0));
         assert!(taken(heap) < idle);
         // Held on, it is there, and empty.
         assert!(kept.memory.write((1 << 20) - 1, &[1]));
+    }
+
+    /// Windows that come and go take no memory of the system each time.
+    #[test]
+    fn the_next_block_of_a_size_has_the_memory_of_the_last_one() {
+        let (mut group, segment) = group(2);
+        let heap = segment.heap().expect("there is one");
+        let first = group[0].allocate_shared(10_000).expect("fits");
+        assert!(first.memory.write(0, &[7; 10_000]));
+        assert!(group[0].release_shared(first.key));
+        let taken_once = taken(heap);
+        let attached = group[1].attach_shared(Peer(0), first.key, 1);
+        assert_eq!(
+            attached.map(drop),
+            Err(FabricError::NotAllocated { peer: Peer(0) }),
+            "kept is not allocated"
+        );
+        let next = group[0].allocate_shared(9_000).expect("fits");
+        assert!(next.memory.starts_with(&first.memory), "the same pages");
+        assert_eq!(taken(heap), taken_once);
+        assert_ne!(next.key, first.key);
+        let attached = group[1].attach_shared(Peer(0), next.key, 9_000);
+        let seen = attached.expect("it is there");
+        let bytes = seen.bytes(0, 9_000).expect("mapped").to_vec();
+        assert!(bytes.iter().all(|byte| *byte == 0), "zeros again");
+        for peer in [0, 1] {
+            let stale = group[peer].attach_shared(Peer(0), first.key, 1);
+            assert!(stale.is_err(), "the old key does not lead to the new block");
+        }
+        let other = group[0].allocate_shared(10_000).expect("fits");
+        assert!(!other.memory.starts_with(&next.memory), "pages of its own");
+    }
+
+    /// What is kept is no reason to refuse a block.
+    #[test]
+    fn kept_pages_make_room() {
+        let segment = crate::segment_size(1).expect("fits");
+        let whole = segment.next_multiple_of(LARGE_PAGE) + HEAD + LARGE_PAGE;
+        let file = weft_sys::MemoryFile::create("weft-test", whole).expect("fits");
+        let mapping = file.map_part(0, segment).expect("maps");
+        crate::initialise(&mapping, 1, 1).expect("the right size");
+        let mut one = Shm::attach(file.into_descriptor(), 0).expect("joins");
+        let small = one.allocate_shared(100).expect("fits");
+        assert!(one.allocate_shared(LARGE_PAGE).is_err(), "it is in the way");
+        assert!(one.release_shared(small.key));
+        let large = one.allocate_shared(LARGE_PAGE).expect("fits now");
+        assert!(one.allocate_shared(100).is_err());
+        assert!(one.release_shared(large.key));
+        assert!(one.allocate_shared(100).is_ok());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::buffer::{self, Buffer};
 use crate::coll::on_board::{self, Rest};
 use crate::coll::{self, Collective, Members, Reduction};
 use crate::datatype::Basic;
+use crate::engine::Engine;
 use crate::engine::boards::{BoardCall, BoardId};
 use crate::engine::callbacks::call_operation;
 use crate::error::Result;
@@ -116,6 +117,12 @@ impl Comm {
     #[inline(always)]
     #[must_use]
     pub fn barrier_at_once(&self) -> bool {
+        self.meet_at_once(|_| ())
+    }
+
+    /// As [`barrier_at_once`](Self::barrier_at_once), with what the engine is to be told if it was done.
+    #[inline(always)]
+    pub(crate) fn meet_at_once(&self, tell: impl FnOnce(&mut Engine)) -> bool {
         let state = self.board.load(Ordering::Relaxed);
         if state <= TRIAL || state == NEVER {
             return false;
@@ -131,6 +138,7 @@ impl Comm {
         let met = engine.meet_at_once(id, call);
         if met {
             begun.store(number.wrapping_add(1), Ordering::Relaxed);
+            tell(&mut engine);
         }
         met
     }

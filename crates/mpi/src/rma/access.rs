@@ -162,14 +162,17 @@ impl Window {
         if is_nothing(target) {
             return Ok(RequestId::DONE);
         }
-        // It may read.
-        self.stores.drain();
+        // What is only stored is not ahead of stores.
+        if !ready || !matches!(access, Access::Put(_)) {
+            self.stores.drain();
+        }
         if let Some(exposed) = self.reach(target.rank)? {
             if !ready {
                 self.prepare(target.rank, true)?;
             }
             return self.access_direct(exposed, &access, base, target);
         }
+        self.stores.drain();
         if !ready {
             self.prepare(target.rank, target.rank == self.comm.rank())?;
         }

@@ -17,8 +17,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weft_atomic::AtomicU8;
 use weft_atomic::Ordering::{AcqRel, Relaxed};
+use weft_atomic::{AtomicBool, AtomicU8};
 
 use crate::engine::one_sided::LockKind;
 use crate::error::{Error, ErrorClass, Result};
@@ -83,6 +83,8 @@ pub(super) struct Epoch {
     started: Mutex<Vec<u32>>,
     /// Members of the exposure epoch, if there is one.
     posted: Mutex<Option<Vec<u32>>>,
+    /// Whether there is one, for who asks nothing else.
+    is_posted: AtomicBool,
 }
 
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,6 +105,7 @@ impl Epoch {
             members: (0..members).map(|_| AtomicU8::new(0)).collect(),
             started: Mutex::default(),
             posted: Mutex::default(),
+            is_posted: AtomicBool::new(false),
         }
     }
 
@@ -254,7 +257,7 @@ impl Epoch {
                 )));
             }
         }
-        if open(&self.posted).is_some() {
+        if self.is_posted.load(Relaxed) {
             return Err(sync(format!(
                 "{call} within an exposure epoch; call MPI_Win_wait before"
             )));
@@ -319,6 +322,7 @@ impl Epoch {
             ));
         }
         *posted = Some(ranks.to_vec());
+        self.is_posted.store(true, Relaxed);
         Ok(())
     }
 
@@ -334,6 +338,7 @@ impl Epoch {
     /// The exposure epoch has ended.
     pub(super) fn end_exposure(&self) {
         *open(&self.posted) = None;
+        self.is_posted.store(false, Relaxed);
     }
 
     /// Whether an epoch of locks of all may begin. False: it may, or may not.

@@ -21,6 +21,9 @@ impl Window {
     pub(super) fn barrier(&self) -> Result<()> {
         // What was stored directly is there before anybody is told so; loads after the barrier come after all that was stored before it.
         self.stores.publish();
+        if self.comm.meet_at_once(|engine| self.tell_counts(engine)) {
+            return Ok(());
+        }
         self.tell_counts(&mut self.engine());
         self.comm.run(Collective::Barrier)
     }

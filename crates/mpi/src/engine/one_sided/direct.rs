@@ -43,7 +43,8 @@ pub(crate) fn apply(
     is_lost: IsLost<'_>,
 ) -> bool {
     let Some((offset, bytes)) = datatype.flat(count) else {
-        return apply_chunks(memory, access, base, count, datatype, is_lost);
+        return copy_elements(memory, access, base, count, datatype)
+            || apply_chunks(memory, access, base, count, datatype, is_lost);
     };
     let block = StridedBlock {
         offset,
@@ -64,6 +65,14 @@ pub(crate) fn apply(
             let span = exposed.span(at, bytes);
             span.is_some_and(|span| into.copy_from(&span) == bytes)
         }
+        Access::Put(source @ Buffer::Typed(_)) => {
+            let span = exposed.span(at, bytes).map(Buffer::untyped);
+            span.map(|span| source.copy_to(&span)).is_some()
+        }
+        Access::Get(into @ Buffer::Typed(_)) => {
+            let span = exposed.span(at, bytes).map(Buffer::untyped);
+            span.map(|span| span.copy_to(into)).is_some()
+        }
         Access::Accumulate(combine, Buffer::Flat(source, _))
             if let Some(done) = exposed.combine_piece(at, combine, source, is_lost) =>
         {
@@ -79,6 +88,37 @@ pub(crate) fn apply(
             chunk.apply(exposed, access, own, &[block], is_lost)
         }
         _ => apply_chunks(memory, access, base, count, datatype, is_lost),
+    }
+}
+
+/// Puts or gets elements with gaps that lie in one piece of memory, gaps included. False, and nothing done, for any others.
+#[inline]
+fn copy_elements(
+    memory: &impl Reach,
+    access: &Access,
+    base: i64,
+    count: usize,
+    datatype: &Arc<Datatype>,
+) -> bool {
+    if !matches!(access, Access::Put(_) | Access::Get(_)) {
+        return false;
+    }
+    let Ok((offset, bytes)) = datatype.footprint(count) else {
+        return false;
+    };
+    let whole = StridedBlock {
+        offset,
+        bytes,
+        count: 1,
+        stride: 0,
+    };
+    let Some((exposed, own)) = memory.reach(base, &[whole], bytes) else {
+        return false;
+    };
+    match access {
+        Access::Put(source) => exposed.put_elements(own, (count, datatype), source),
+        Access::Get(into) => exposed.get_elements(own, (count, datatype), into),
+        _ => false,
     }
 }
 

@@ -23,8 +23,9 @@ int main(int argc, char **argv) {
         MPI_Send(values, 1, type, 0, 0, MPI_COMM_WORLD);
         break;
     case 9:
-        MPI_Irecv(values, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request);
+        MPI_Irecv(values, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request);
         copy = request;
+        MPI_Send(values + 1, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Wait(&copy, MPI_STATUS_IGNORE);
         break;

@@ -72,7 +72,8 @@ impl Stubs {
     /// The library for C++ tells what calls the function of an object that this thread has just made. False if it was made with none of these stubs.
     pub fn tell(&self, handle: usize, in_cxx: usize) -> bool {
         let mut handles = self.handles.iter();
-        let found = handles.position(|other| other.load(Ordering::Relaxed) == handle);
+        // The last one: with an earlier stub an object may have been made that was freed, and whose handle this one has.
+        let found = handles.rposition(|other| other.load(Ordering::Relaxed) == handle);
         if let Some(place) = found {
             // SYNC stub.cxx: pairs with the load of the thread that runs the stub.
             self.in_cxx[place].store(in_cxx, Ordering::Release);
@@ -166,6 +167,7 @@ mod tests {
             last = stub;
         }
         assert_eq!(STUBS_OF_TEST.take(code, STUBS + 1), None);
+        STUBS_OF_TEST.made(code, first(code), 77);
         STUBS_OF_TEST.made(code, last, 77);
         assert!(STUBS_OF_TEST.tell(77, 100) && !STUBS_OF_TEST.tell(78, 9));
         // SAFETY: as above.

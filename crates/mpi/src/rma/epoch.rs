@@ -83,7 +83,7 @@ pub(super) struct Epoch {
     started: Mutex<Vec<u32>>,
     /// Members of the exposure epoch, if there is one.
     posted: Mutex<Option<Vec<u32>>>,
-    /// Whether there is one, for who asks nothing else.
+    /// Whether there is one, for who asks nothing else; written while the members are held.
     is_posted: AtomicBool,
 }
 
@@ -337,7 +337,8 @@ impl Epoch {
 
     /// The exposure epoch has ended.
     pub(super) fn end_exposure(&self) {
-        *open(&self.posted) = None;
+        let mut posted = open(&self.posted);
+        *posted = None;
         self.is_posted.store(false, Relaxed);
     }
 

@@ -16,6 +16,7 @@
 //! As for [`check`](mod@crate::check): addresses come from the caller, who keeps the promises of the C
 //! binding.
 
+mod collective;
 mod one_sided;
 
 use std::ffi::{c_int, c_void};
@@ -33,6 +34,7 @@ use crate::handle::request::{ends_once, pack};
 use crate::state::MessageObject;
 use crate::{c, state};
 
+pub use collective::*;
 pub use one_sided::*;
 
 /// Most elements that are handled here, a power of two less one. The engine decides whether their bytes are

@@ -32,8 +32,6 @@ use payloads::Written;
 const LINE: usize = 128;
 /// Bytes of a line before the data.
 const HEAD: usize = 24;
-/// Data that fit into a line.
-const INLINE: usize = LINE - HEAD;
 /// Words of that: the stamp, the call, and the number with the length in the upper half.
 const WORDS: usize = HEAD / 8;
 /// The part before the lines: see [`Board::leave`] and [`Board::wish_room`].
@@ -89,7 +87,7 @@ impl Lines {
     /// Where `length` bytes of data of a member are.
     #[inline]
     fn data(&self, row: usize, member: usize, length: usize) -> usize {
-        if length <= INLINE {
+        if length <= Board::INLINE {
             self.line(row, member) + HEAD
         } else {
             self.line(ROWS, 0) + member * self.payload + payloads::place(self.payload, row, length)
@@ -118,6 +116,9 @@ impl Stamps for Lines {
 }
 
 impl Board {
+    /// Bytes of data of a member that fit beside its stamp, whatever the size of the group.
+    pub const INLINE: usize = LINE - HEAD;
+
     /// Most bytes of data of a member in an epoch of a group of this size.
     #[must_use]
     pub fn capacity_for(members: usize) -> usize {
@@ -201,7 +202,7 @@ impl Board {
     /// Number of rows for this many bytes of data in the next epoch.
     #[inline]
     fn rows(&self, length: usize) -> usize {
-        if length <= INLINE {
+        if length <= Board::INLINE {
             ROWS
         } else {
             self.written.rows(self.lines.payload, length)
@@ -251,7 +252,7 @@ impl Board {
             && offset
                 .checked_add(part.len())
                 .is_some_and(|end| end <= length);
-        if fits && length > INLINE {
+        if fits && length > Board::INLINE {
             self.written.write(self.lines.payload, length);
         }
         fits && {
@@ -442,7 +443,7 @@ mod tests {
     fn data_of_every_length_come_across() {
         let mut boards = boards(3);
         let capacity = boards[0].capacity();
-        for length in [0, 1, 8, INLINE, INLINE + 1, 1000, capacity / 4, capacity] {
+        for length in [0, 1, 8, Board::INLINE, Board::INLINE + 1, 1000, capacity / 4, capacity] {
             for (me, board) in boards.iter_mut().enumerate() {
                 assert!(board.has_room(length));
                 let data = Memory::patterned(length, me as u64);

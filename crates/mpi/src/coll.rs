@@ -51,6 +51,7 @@ pub use barrier::barrier;
 pub use bcast::bcast;
 pub use blocks::Blocks;
 pub use collective::Collective;
+pub use on_board::at_once::Elements;
 pub use gather::{gather, gatherv};
 pub use hosts::Hosts;
 pub(crate) use hosts::Placement;

@@ -13,8 +13,9 @@ use crate::args::{
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgather(
+/// `MPI_Allgather`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Allgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -47,10 +48,43 @@ pub unsafe extern "C" fn PMPI_Allgather(
         }
     })
 }
-alias!(MPI_Allgather => PMPI_Allgather);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgather_c(
+pub unsafe extern "C" fn PMPI_Allgather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::allgather(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Allgather(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+        )
+    }
+}
+alias!(MPI_Allgather => PMPI_Allgather);
+
+/// `MPI_Allgather_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Allgather_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -82,6 +116,38 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Allgather_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::allgather(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Allgather_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+        )
+    }
 }
 alias!(MPI_Allgather_c => PMPI_Allgather_c);
 
@@ -165,8 +231,9 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
 }
 alias!(MPI_Allgatherv_c => PMPI_Allgatherv_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allreduce(
+/// `MPI_Allreduce`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Allreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -195,10 +262,28 @@ pub unsafe extern "C" fn PMPI_Allreduce(
         }
     })
 }
-alias!(MPI_Allreduce => PMPI_Allreduce);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allreduce_c(
+pub unsafe extern "C" fn PMPI_Allreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::allreduce(sendbuf, recvbuf, count.into(), datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
+}
+alias!(MPI_Allreduce => PMPI_Allreduce);
+
+/// `MPI_Allreduce_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Allreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -227,10 +312,28 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
         }
     })
 }
-alias!(MPI_Allreduce_c => PMPI_Allreduce_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoall(
+pub unsafe extern "C" fn PMPI_Allreduce_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::allreduce(sendbuf, recvbuf, count.into(), datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Allreduce_c(sendbuf, recvbuf, count, datatype, op, comm) }
+}
+alias!(MPI_Allreduce_c => PMPI_Allreduce_c);
+
+/// `MPI_Alltoall`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Alltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -263,10 +366,43 @@ pub unsafe extern "C" fn PMPI_Alltoall(
         }
     })
 }
-alias!(MPI_Alltoall => PMPI_Alltoall);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoall_c(
+pub unsafe extern "C" fn PMPI_Alltoall(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::alltoall(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Alltoall(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+        )
+    }
+}
+alias!(MPI_Alltoall => PMPI_Alltoall);
+
+/// `MPI_Alltoall_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Alltoall_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -298,6 +434,38 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Alltoall_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::alltoall(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Alltoall_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+        )
+    }
 }
 alias!(MPI_Alltoall_c => PMPI_Alltoall_c);
 
@@ -502,8 +670,9 @@ pub unsafe extern "C" fn PMPI_Barrier(comm: c::Comm) -> c_int {
 }
 alias!(MPI_Barrier => PMPI_Barrier);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bcast(
+/// `MPI_Bcast`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Bcast(
     buffer: *mut c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -530,10 +699,27 @@ pub unsafe extern "C" fn PMPI_Bcast(
         }
     })
 }
-alias!(MPI_Bcast => PMPI_Bcast);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Bcast_c(
+pub unsafe extern "C" fn PMPI_Bcast(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::bcast(buffer, count.into(), datatype, root, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Bcast(buffer, count, datatype, root, comm) }
+}
+alias!(MPI_Bcast => PMPI_Bcast);
+
+/// `MPI_Bcast_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Bcast_c(
     buffer: *mut c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -559,6 +745,22 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Bcast_c(
+    buffer: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::bcast(buffer, count.into(), datatype, root, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Bcast_c(buffer, count, datatype, root, comm) }
 }
 alias!(MPI_Bcast_c => PMPI_Bcast_c);
 
@@ -626,8 +828,9 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
 }
 alias!(MPI_Exscan_c => PMPI_Exscan_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gather(
+/// `MPI_Gather`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Gather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -663,10 +866,45 @@ pub unsafe extern "C" fn PMPI_Gather(
         }
     })
 }
-alias!(MPI_Gather => PMPI_Gather);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gather_c(
+pub unsafe extern "C" fn PMPI_Gather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::gather(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Gather(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
+        )
+    }
+}
+alias!(MPI_Gather => PMPI_Gather);
+
+/// `MPI_Gather_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Gather_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -701,6 +939,40 @@ pub unsafe extern "C" fn PMPI_Gather_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Gather_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::gather(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Gather_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
+        )
+    }
 }
 alias!(MPI_Gather_c => PMPI_Gather_c);
 
@@ -790,8 +1062,9 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
 }
 alias!(MPI_Gatherv_c => PMPI_Gatherv_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce(
+/// `MPI_Reduce`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Reduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -823,10 +1096,29 @@ pub unsafe extern "C" fn PMPI_Reduce(
         }
     })
 }
-alias!(MPI_Reduce => PMPI_Reduce);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_c(
+pub unsafe extern "C" fn PMPI_Reduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::reduce(sendbuf, recvbuf, count.into(), datatype, op, root, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
+}
+alias!(MPI_Reduce => PMPI_Reduce);
+
+/// `MPI_Reduce_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Reduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -857,6 +1149,24 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Reduce_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::reduce(sendbuf, recvbuf, count.into(), datatype, op, root, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Reduce_c(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 alias!(MPI_Reduce_c => PMPI_Reduce_c);
 
@@ -1050,8 +1360,9 @@ pub unsafe extern "C" fn PMPI_Scan_c(
 }
 alias!(MPI_Scan_c => PMPI_Scan_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatter(
+/// `MPI_Scatter`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Scatter(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -1087,10 +1398,45 @@ pub unsafe extern "C" fn PMPI_Scatter(
         }
     })
 }
-alias!(MPI_Scatter => PMPI_Scatter);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatter_c(
+pub unsafe extern "C" fn PMPI_Scatter(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::scatter(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Scatter(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
+        )
+    }
+}
+alias!(MPI_Scatter => PMPI_Scatter);
+
+/// `MPI_Scatter_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Scatter_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -1125,6 +1471,40 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Scatter_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::scatter(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Scatter_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
+        )
+    }
 }
 alias!(MPI_Scatter_c => PMPI_Scatter_c);
 

@@ -6937,10 +6937,63 @@ pub static CALLS: [Call; 586] = [
 ];
 
 /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.
-pub static CONTINUED: [(&str, Code); 31] = [
+pub static CONTINUED: [(&str, Code); 45] = [
+    (
+        "MPI_Allgather",
+        Code(super::coll::full_MPI_Allgather as *const ()),
+    ),
+    (
+        "MPI_Allgather_c",
+        Code(super::coll::full_MPI_Allgather_c as *const ()),
+    ),
+    (
+        "MPI_Allreduce",
+        Code(super::coll::full_MPI_Allreduce as *const ()),
+    ),
+    (
+        "MPI_Allreduce_c",
+        Code(super::coll::full_MPI_Allreduce_c as *const ()),
+    ),
+    (
+        "MPI_Alltoall",
+        Code(super::coll::full_MPI_Alltoall as *const ()),
+    ),
+    (
+        "MPI_Alltoall_c",
+        Code(super::coll::full_MPI_Alltoall_c as *const ()),
+    ),
     (
         "MPI_Barrier",
         Code(super::coll::full_MPI_Barrier as *const ()),
+    ),
+    ("MPI_Bcast", Code(super::coll::full_MPI_Bcast as *const ())),
+    (
+        "MPI_Bcast_c",
+        Code(super::coll::full_MPI_Bcast_c as *const ()),
+    ),
+    (
+        "MPI_Gather",
+        Code(super::coll::full_MPI_Gather as *const ()),
+    ),
+    (
+        "MPI_Gather_c",
+        Code(super::coll::full_MPI_Gather_c as *const ()),
+    ),
+    (
+        "MPI_Reduce",
+        Code(super::coll::full_MPI_Reduce as *const ()),
+    ),
+    (
+        "MPI_Reduce_c",
+        Code(super::coll::full_MPI_Reduce_c as *const ()),
+    ),
+    (
+        "MPI_Scatter",
+        Code(super::coll::full_MPI_Scatter as *const ()),
+    ),
+    (
+        "MPI_Scatter_c",
+        Code(super::coll::full_MPI_Scatter_c as *const ()),
     ),
     ("MPI_Iprobe", Code(super::p2p::full_MPI_Iprobe as *const ())),
     ("MPI_Irecv", Code(super::p2p::full_MPI_Irecv as *const ())),

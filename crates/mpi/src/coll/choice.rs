@@ -58,6 +58,28 @@ pub(super) fn on_board(
     on_board_in_slices(demand, size, crowded())
 }
 
+/// Whether a collective whose members show `shown` bytes and read `read` is done on the board of `size` members in one epoch, by each
+/// for itself.
+#[inline(always)]
+pub(super) fn fits_at_once(shown: usize, read: usize, size: u32) -> bool {
+    shown <= Board::INLINE || {
+        let ahead = Board::capacity_ahead_for(size as usize);
+        shown <= ahead && read <= ALL_READ
+    }
+}
+
+/// The same where each member shows a block of `each` bytes for every one.
+#[inline(always)]
+pub(super) fn blocks_fit_at_once(each: usize, size: u32) -> bool {
+    let size = size as usize;
+    let all = each.saturating_mul(size);
+    all <= Board::INLINE || {
+        let ahead = Board::capacity_ahead_for(size);
+        // Where the data go in slices, the parts of a slice are of whole words.
+        all <= ahead && all <= ALL_READ && each <= Board::capacity_for(size) / size / 8 * 8
+    }
+}
+
 /// The same of much data.
 #[inline(never)]
 fn on_board_in_slices(demand: &Demand, size: usize, crowded: bool) -> Option<OnBoard> {

@@ -23,6 +23,7 @@
 //! | file | what |
 //! |---|---|
 //! | `arguments` | arguments, checked |
+//! | `at_once` | small data without gaps, in one epoch, without the way through all this |
 //! | `blocks` | bcast, gather, scatter, allgather, alltoall |
 //! | `uneven` | gatherv, scatterv, alltoallv, alltoallw |
 //! | `reductions` | reductions and scans |
@@ -31,6 +32,7 @@
 //! equal on all ranks.
 
 mod arguments;
+pub(crate) mod at_once;
 mod blocks;
 mod reductions;
 mod uneven;

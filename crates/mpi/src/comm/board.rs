@@ -9,6 +9,7 @@
 
 use weft_atomic::Ordering;
 use weft_fabric::SharedKey;
+use weft_fabric::board::Board;
 
 use super::{Comm, Form};
 use crate::buffer::{self, Buffer};
@@ -16,7 +17,7 @@ use crate::coll::on_board::{self, Rest};
 use crate::coll::{self, Collective, Members, Reduction};
 use crate::datatype::Basic;
 use crate::engine::Engine;
-use crate::engine::boards::{BoardCall, BoardId};
+use crate::engine::boards::{BoardCall, BoardId, Part};
 use crate::engine::callbacks::call_operation;
 use crate::error::Result;
 use crate::op::{Op, Predefined};
@@ -143,6 +144,33 @@ impl Comm {
         met
     }
 
+    /// Takes this rank's part in a small collective, and does `end` with the board. False if that is not all that there is to do:
+    /// the full path does the rest, or everything.
+    #[inline(always)]
+    pub(crate) fn take_part_at_once<'a>(
+        &self,
+        part: impl FnOnce(u32) -> Part<'a>,
+        end: impl FnOnce(&Board) -> bool,
+    ) -> bool {
+        let state = self.board.load(Ordering::Relaxed);
+        if state <= TRIAL || state == NEVER {
+            return false;
+        }
+        let begun = &self.begun[Form::Blocking as usize];
+        // One thread at a time begins blocking collectives of a communicator.
+        let number = begun.load(Ordering::Relaxed);
+        let Some(mut engine) = self.shared().try_by_bias() else {
+            return false;
+        };
+        let id = BoardId(state - (TRIAL + 1));
+        let part = part(Form::Blocking.numbered(number));
+        let Some(board) = engine.take_part_at_once(id, &part) else {
+            return false;
+        };
+        begun.store(number.wrapping_add(1), Ordering::Relaxed);
+        end(board)
+    }
+
     /// Another collective that a board would do: answers the board if there is one now.
     #[cold]
     fn try_board(&self, state: u32) -> Result<Option<BoardId>> {
@@ -161,7 +189,7 @@ impl Comm {
         let members = self.size() as usize;
         let mut engine = self.lock();
         let share = |peer| peer == self.process.me() || engine.shares_memory(peer);
-        if weft_fabric::board::Board::bytes_for(members).is_none()
+        if Board::bytes_for(members).is_none()
             || !self.group.members().all(share)
         {
             return Ok(None);

@@ -22,12 +22,14 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `at_once` | small collectives that end at once |
 //! | `communicator_board` | the board of one communicator: what its rank waits for there, and mismatch |
 //! | `epochs` | a collective of this rank on a board, epoch by epoch |
 //! | `history` | the part of a note about earlier calls, and about lengths |
 //! | `meeting` | barriers of two that end at once |
 //! | `memory` | making boards, and releasing their memory |
 
+mod at_once;
 mod communicator_board;
 mod epochs;
 mod history;
@@ -44,6 +46,7 @@ use crate::waits::{MOST, Operation};
 use communicator_board::CommunicatorBoard;
 use memory::Abandoned;
 
+pub(crate) use at_once::Part;
 pub(crate) use communicator_board::{Awaited, BoardCall};
 pub(crate) use epochs::{Audience, Epochs};
 pub(crate) use history::MOST_OWN;

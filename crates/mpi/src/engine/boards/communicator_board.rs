@@ -103,6 +103,8 @@ pub(super) struct CommunicatorBoard {
     pub context: u32,
     /// What this rank does on it, until it has ended.
     pub call: Option<BoardCall>,
+    /// That is begun [at once](super::at_once): this rank has arrived at its epoch, and the full path is to go on behind that.
+    pub is_begun: bool,
     /// What it has done before that.
     pub history: History,
     /// The last of that, before what it does now.

@@ -1,7 +1,7 @@
 //! Epochs of one collective of this rank on a board.
 
-use weft_fabric::board::{Board, Note};
-use weft_fabric::{Fabric, Peer, Region};
+use weft_fabric::board::Note;
+use weft_fabric::{Fabric, Region};
 use weft_sys::span::SharedBytes;
 
 use super::super::Engine;
@@ -44,10 +44,12 @@ pub(crate) struct Epochs<'a, 'g> {
     call: BoardCall,
     /// It does not end with this.
     goes_on: bool,
+    /// This rank has shown its data in the first epoch, and has arrived there.
+    has_arrived: bool,
 }
 
 impl<'a, 'g> Epochs<'a, 'g> {
-    /// Comes to the board.
+    /// Comes to the board; or goes on with the same call, if that was [begun](super::at_once).
     ///
     /// # Errors
     /// `ProcFailed` if a member is lost, `Other` if another thread of this rank is in a collective of the communicator.
@@ -55,7 +57,17 @@ impl<'a, 'g> Epochs<'a, 'g> {
     pub fn enter(engine: &'a mut Guard<'g>, id: BoardId, mut call: BoardCall) -> Result<Self> {
         let place = engine.core.boards.get_mut(id);
         let place = place.ok_or_else(|| intern("names a board that is not there"))?;
-        if place.call.is_some() {
+        if let Some(begun) = place.call {
+            if place.is_begun && begun.note.number == call.note.number {
+                place.is_begun = false;
+                return Ok(Self {
+                    engine,
+                    id,
+                    call: begun,
+                    goes_on: false,
+                    has_arrived: true,
+                });
+            }
             return Err(Error::new(
                 ErrorClass::Other,
                 format!(
@@ -88,6 +100,7 @@ impl<'a, 'g> Epochs<'a, 'g> {
             id,
             call,
             goes_on: false,
+            has_arrived: false,
         })
     }
 
@@ -97,7 +110,7 @@ impl<'a, 'g> Epochs<'a, 'g> {
     /// `ProcFailed` if a member is lost before.
     #[inline]
     pub fn begin(&mut self, length: usize) -> Result<()> {
-        if self.place_mut().board.has_room(length) {
+        if self.has_arrived || self.place_mut().board.has_room(length) {
             return Ok(());
         }
         self.until(Awaited::Room(length))
@@ -124,6 +137,9 @@ impl<'a, 'g> Epochs<'a, 'g> {
         buffer: &Buffer,
         (from, part): (usize, usize),
     ) -> Result<()> {
+        if self.has_arrived {
+            return Ok(());
+        }
         match buffer {
             Buffer::Flat(region, _) => {
                 let region = region.part(from, part);
@@ -167,31 +183,22 @@ impl<'a, 'g> Epochs<'a, 'g> {
     /// Arrives, and wakes those who wait for that.
     #[inline]
     pub fn arrive(&mut self, audience: Audience) {
+        if std::mem::take(&mut self.has_arrived) {
+            return;
+        }
         let note = self.call.note;
         let engine = &mut **self.engine;
         let Some(place) = engine.core.boards.get_mut(self.id) else {
             return;
         };
-        let (board, peers) = (&mut place.board, &place.peers);
-        board.arrive(note);
+        place.board.arrive(note);
         let fabric = &mut *engine.fabric;
-        if let [first, second] = **peers {
-            // The one other: it is woken by what it waits for, whatever that is.
-            let other = 1 - board.me();
-            if fabric.is_asleep([first, second][other])
-                && (board.has(other)
-                    || board.is_anybody_aside(note.number)
-                    || board.is_room_wished() && board.take_room_wish())
-            {
-                fabric.wake([first, second][other]);
-            }
+        if place.peers.len() == 2 {
+            place.wake_other(fabric, note.number);
             return;
         }
-        board.fence();
-        wake(fabric, board, peers, audience);
-        if board.is_anybody_aside(note.number) {
-            peers.iter().for_each(|peer| fabric.wake(*peer));
-        }
+        place.board.fence();
+        wake(fabric, place, audience, note.number);
     }
 
     /// Waits for what is to come, unless it is there.
@@ -213,23 +220,10 @@ impl<'a, 'g> Epochs<'a, 'g> {
         }
     }
 
-    /// Whether the wait ends while a few more looks are made: none for a member of this core, which runs only when that is given
-    /// away; as many as take a switch to another process if those who are missing have other cores, for nobody of
-    /// this core could do anything for the collective.
     fn ends_soon(&mut self) -> bool {
         let engine = &mut **self.engine;
-        let Some(place) = engine.core.boards.get_mut(self.id) else {
-            return true;
-        };
-        let beside = engine.fabric.is_any_beside(&mut place.missing());
-        match beside {
-            None => (0..LOOKS).any(|_| place.has_ended()),
-            Some(true) => false,
-            Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
-                std::hint::spin_loop();
-                place.has_ended()
-            }),
-        }
+        let place = engine.core.boards.get_mut(self.id);
+        place.is_none_or(|place| place.ends_soon(&mut *engine.fabric))
     }
 
     fn wait(&mut self) {
@@ -358,8 +352,45 @@ impl<'a, 'g> Epochs<'a, 'g> {
     }
 }
 
-/// Wakes those who wait for this member, which has arrived and fenced.
-fn wake(fabric: &mut dyn Fabric, board: &mut Board, peers: &[Peer], audience: Audience) {
+impl CommunicatorBoard {
+    /// Wakes the other one of two, if it sleeps: by what it waits for, whatever that is. This member has arrived.
+    #[inline]
+    pub(super) fn wake_other(&self, fabric: &mut dyn Fabric, number: u32) {
+        let (board, other) = (&self.board, 1 - self.board.me());
+        let peer = self.peers[other];
+        if fabric.is_asleep(peer)
+            && (board.has(other)
+                || board.is_anybody_aside(number)
+                || board.is_room_wished() && board.take_room_wish())
+        {
+            fabric.wake(peer);
+        }
+    }
+
+    /// Whether the wait ends while a few more looks are made: none for a member of this core, which runs only when that is given
+    /// away; as many as take a switch to another process if those who are missing have other cores, for nobody of
+    /// this core could do anything for the collective.
+    pub(super) fn ends_soon(&mut self, fabric: &mut dyn Fabric) -> bool {
+        let beside = fabric.is_any_beside(&mut self.missing());
+        match beside {
+            None => (0..LOOKS).any(|_| self.has_ended()),
+            Some(true) => false,
+            Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
+                std::hint::spin_loop();
+                self.has_ended()
+            }),
+        }
+    }
+}
+
+/// Wakes those who wait for this member, which has arrived at the collective of this number and fenced.
+pub(super) fn wake(
+    fabric: &mut dyn Fabric,
+    place: &mut CommunicatorBoard,
+    audience: Audience,
+    number: u32,
+) {
+    let (board, peers) = (&mut place.board, &*place.peers);
     let me = board.me();
     let others = || (0..peers.len()).filter(|member| *member != me);
     match audience {
@@ -392,6 +423,9 @@ fn wake(fabric: &mut dyn Fabric, board: &mut Board, peers: &[Peer], audience: Au
     }
     if board.is_room_wished() && board.have_all() && board.take_room_wish() {
         others().for_each(|member| fabric.wake(peers[member]));
+    }
+    if board.is_anybody_aside(number) {
+        peers.iter().for_each(|peer| fabric.wake(*peer));
     }
 }
 

@@ -79,6 +79,7 @@ impl Engine {
             peers,
             context,
             call: None,
+            is_begun: false,
             history: History::default(),
             before: CollectiveNote::NOTHING,
             awaited: None,

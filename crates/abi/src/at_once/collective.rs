@@ -1,0 +1,281 @@
+//! Collectives of few bytes that end at once: of predefined datatypes and operations, on a communicator that has a board.
+//!
+//! A rank whose data are not the same number of bytes of the same signature on both sides is left to the checks, and so is
+//! `MPI_IN_PLACE`, except in reductions.
+
+use std::ffi::{c_int, c_void};
+
+use weft_mpi::coll::Elements;
+use weft_mpi::datatype::Basic;
+use weft_mpi::Comm;
+use weft_mpi::op::Predefined;
+use weft_sys::span::Region;
+
+use super::{bytes, communicator};
+use crate::generated::constants as k;
+use crate::{c, state};
+
+/// Some elements of a call, not none.
+///
+/// # Safety
+/// As for [`bytes`].
+#[inline(always)]
+unsafe fn elements(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Elements> {
+    // SAFETY: as the caller promises.
+    unsafe { bytes(address, count, datatype) }.filter(|(region, _)| region.len() > 0)
+}
+
+/// The blocks of all ranks, each of so many elements.
+///
+/// # Safety
+/// As for [`bytes`], for the elements of all.
+#[inline(always)]
+unsafe fn blocks(
+    comm: &Comm,
+    address: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+) -> Option<Elements> {
+    let all = count.saturating_mul(i64::from(comm.size()));
+    // SAFETY: as the caller promises.
+    unsafe { elements(address, all, datatype) }
+}
+
+/// Whether the block of a rank is elsewhere than the blocks of all, and as long as each of them, and of the same elements.
+#[inline(always)]
+fn fit(comm: &Comm, one: &Elements, all: &Elements) -> bool {
+    let distance = one.0.as_ptr().addr().wrapping_sub(all.0.as_ptr().addr());
+    one.1 == all.1
+        && one.0.len() * comm.size() as usize == all.0.len()
+        && distance >= all.0.len()
+}
+
+/// The operation of a reduction, and its elements.
+#[inline(always)]
+fn reduction(op: c::Op, datatype: c::Datatype) -> Option<(Predefined, Basic)> {
+    let operation = state::predefined_kind(op)?;
+    // Those two are for windows only.
+    let is_allowed = !matches!(operation, Predefined::Replace | Predefined::NoOp);
+    Some((operation, state::predefined_datatype(datatype)?)).filter(|_| is_allowed)
+}
+
+/// `MPI_Bcast`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn bcast(
+    buffer: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let data = unsafe { elements(buffer, count, datatype) };
+    let (Some(data), Some(comm)) = (data, communicator(comm)) else {
+        return false;
+    };
+    comm.bcast_at_once(data, root.cast_unsigned())
+}
+
+/// `MPI_Gather`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn gather(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let own = unsafe { elements(sendbuf.cast_mut(), sendcount, sendtype) };
+    let (Some(own), Some(comm)) = (own, communicator(comm)) else {
+        return false;
+    };
+    let root = root.cast_unsigned();
+    if root != comm.rank() {
+        return comm.gather_at_once(own, None, root);
+    }
+    // SAFETY: as the caller promises, at the root.
+    match unsafe { blocks(comm, recvbuf, recvcount, recvtype) } {
+        Some(all) if fit(comm, &own, &all) => comm.gather_at_once(own, Some(all.0), root),
+        _ => false,
+    }
+}
+
+/// `MPI_Scatter`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn scatter(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let own = unsafe { elements(recvbuf, recvcount, recvtype) };
+    let (Some(own), Some(comm)) = (own, communicator(comm)) else {
+        return false;
+    };
+    let root = root.cast_unsigned();
+    if root != comm.rank() {
+        return comm.scatter_at_once(own, None, root);
+    }
+    // SAFETY: as the caller promises, at the root.
+    match unsafe { blocks(comm, sendbuf.cast_mut(), sendcount, sendtype) } {
+        Some(all) if fit(comm, &own, &all) => comm.scatter_at_once(own, Some(all.0), root),
+        _ => false,
+    }
+}
+
+/// `MPI_Allgather`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn allgather(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> bool {
+    let Some(comm) = communicator(comm) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let (own, all) = unsafe {
+        (
+            elements(sendbuf.cast_mut(), sendcount, sendtype),
+            blocks(comm, recvbuf, recvcount, recvtype),
+        )
+    };
+    match (own, all) {
+        (Some(own), Some(all)) if fit(comm, &own, &all) => comm.allgather_at_once(own, all.0),
+        _ => false,
+    }
+}
+
+/// `MPI_Alltoall`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn alltoall(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> bool {
+    let Some(comm) = communicator(comm) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let (out, all) = unsafe {
+        (
+            blocks(comm, sendbuf.cast_mut(), sendcount, sendtype),
+            blocks(comm, recvbuf, recvcount, recvtype),
+        )
+    };
+    let (Some(out), Some(all)) = (out, all) else {
+        return false;
+    };
+    let is_apart = out.0.as_ptr() != all.0.as_ptr();
+    // The blocks of one datatype are counted alike on both sides.
+    let is_even = (sendcount, sendtype) == (recvcount, recvtype);
+    is_apart && is_even && {
+        let each = all.0.len() / comm.size() as usize;
+        comm.alltoall_at_once(&out.0, all, each)
+    }
+}
+
+/// `MPI_Reduce`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn reduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    op: c::Op,
+    root: c_int,
+    comm: c::Comm,
+) -> bool {
+    let (Some(reduction), Some(comm)) = (reduction(op, datatype), communicator(comm)) else {
+        return false;
+    };
+    let root = root.cast_unsigned();
+    if root != comm.rank() {
+        // SAFETY: as the caller promises.
+        return unsafe { elements(sendbuf.cast_mut(), count, datatype) }
+            .is_some_and(|own| comm.reduce_at_once(own, None, reduction, root));
+    }
+    // SAFETY: as the caller promises, at the root.
+    unsafe { operands(sendbuf, recvbuf, count, datatype) }
+        .is_some_and(|(own, result)| comm.reduce_at_once(own, Some(result), reduction, root))
+}
+
+/// `MPI_Allreduce`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn allreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> bool {
+    let (Some(reduction), Some(comm)) = (reduction(op, datatype), communicator(comm)) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    unsafe { operands(sendbuf, recvbuf, count, datatype) }
+        .is_some_and(|(own, result)| comm.allreduce_at_once(own, &result, reduction))
+}
+
+/// What a rank gives and where the result goes, which is the same with `MPI_IN_PLACE`.
+///
+/// # Safety
+/// As for [`bytes`], for both.
+#[inline(always)]
+unsafe fn operands(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+) -> Option<(Elements, Region)> {
+    // SAFETY: as the caller promises.
+    let (result, code) = unsafe { elements(recvbuf, count, datatype) }?;
+    if sendbuf.cast_mut() == k::MPI_IN_PLACE {
+        return Some(((result, code), result));
+    }
+    // SAFETY: as the caller promises.
+    let own = unsafe { elements(sendbuf.cast_mut(), count, datatype) }?;
+    // The same memory on both sides is an error.
+    (own.0.as_ptr() != result.as_ptr()).then_some((own, result))
+}

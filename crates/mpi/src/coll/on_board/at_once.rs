@@ -1,0 +1,342 @@
+//! Small collectives that end at once: data without gaps, and predefined operations, in one epoch of a board.
+//!
+//! Each function takes arguments that are right as far as one rank can tell, and answers whether the collective has ended.
+//! If not, the full path does it, and finds out itself whether it [is begun](crate::engine::boards::Part). So what is done
+//! here is exactly what the full path does in its first epoch: the same note, the same bytes at the same places.
+//!
+//! Bytes of one rank for one other are called a block; `all` has the blocks of all ranks, one after the other.
+
+use weft_fabric::Region;
+use weft_fabric::board::Board;
+
+use super::super::choice;
+use super::{ALLGATHER, ALLREDUCE, ALLTOALL, BCAST, GATHER, REDUCE, SCATTER};
+use crate::buffer;
+use crate::comm::Comm;
+use crate::datatype::{Basic, SignatureCode};
+use crate::engine::boards::{Audience, Awaited, BoardCall, Part};
+use crate::engine::collective_note::CollectiveNote;
+use crate::op::{Combine, Predefined};
+
+/// Bytes that are combined at a time.
+const PIECE: usize = 1024;
+
+/// Some elements, not none, with the code of their signature.
+pub type Elements = (Region, SignatureCode);
+
+/// What is the same for all forms.
+struct Shape {
+    place: usize,
+    code: SignatureCode,
+    operation: Option<Predefined>,
+    root: usize,
+    /// Bytes that each gives or gets.
+    each: usize,
+}
+
+impl Shape {
+    #[inline(always)]
+    fn call(&self, number: u32) -> BoardCall {
+        let note = CollectiveNote::of(self.place, self.root, self.code);
+        let note = match self.operation {
+            None => note,
+            operation => note.with(operation),
+        };
+        BoardCall::new(self.place, self.each, note, number)
+    }
+}
+
+/// Takes this rank's part, and does with the board what is left.
+#[inline(always)]
+fn take_part(
+    comm: &Comm,
+    shape: &Shape,
+    (shows, audience): (Option<&Region>, Audience),
+    awaited: Option<Awaited>,
+    end: impl FnOnce(&Board) -> bool,
+) -> bool {
+    let part = |number| Part {
+        call: shape.call(number),
+        shows,
+        audience,
+        awaited,
+    };
+    comm.take_part_at_once(part, end)
+}
+
+/// Copies a part of what a member shows, behind so many of its `length` bytes.
+#[inline(always)]
+fn copy(board: &Board, member: usize, (length, offset): (usize, usize), into: &Region) -> bool {
+    let data = board.data(member, length, offset, into.len());
+    data.is_some_and(|data| {
+        data.copy_to_region(into);
+        true
+    })
+}
+
+/// The block of a rank.
+#[inline(always)]
+fn block(all: &Region, rank: usize, each: usize) -> Option<Region> {
+    all.part(rank * each, each)
+}
+
+/// Copies the block of one rank of what each member shows, or all of it, to the member's block.
+#[inline(always)]
+fn copy_from_others(
+    board: &Board,
+    (me, each): (usize, usize),
+    (length, offset): (usize, usize),
+    all: &Region,
+) -> bool {
+    (0..board.members())
+        .filter(|member| *member != me)
+        .all(|member| {
+            let into = block(all, member, each);
+            into.is_some_and(|into| copy(board, member, (length, offset), &into))
+        })
+}
+
+/// Copies this rank's own block.
+#[inline(always)]
+fn copy_own(from: &Region, into: Option<Region>) -> bool {
+    into.is_some_and(|into| {
+        buffer::shared(from).copy_to_region(&into);
+        true
+    })
+}
+
+impl Comm {
+    /// `MPI_Bcast`.
+    #[inline(always)]
+    #[must_use]
+    pub fn bcast_at_once(&self, (data, code): Elements, root: u32) -> bool {
+        let (each, root) = (data.len(), root as usize);
+        if root >= self.size() as usize || !choice::fits_at_once(each, each, self.size()) {
+            return false;
+        }
+        let shape = Shape {
+            place: BCAST,
+            code,
+            operation: None,
+            root,
+            each,
+        };
+        if self.rank() as usize == root {
+            let shows = (Some(&data), Audience::Mine);
+            return take_part(self, &shape, shows, None, |_| true);
+        }
+        let shows = (None, Audience::Nobody);
+        take_part(self, &shape, shows, Some(Awaited::One(root)), |board| {
+            copy(board, root, (each, 0), &data)
+        })
+    }
+
+    /// `MPI_Gather`; at the root `all` has the blocks of all ranks.
+    #[inline(always)]
+    #[must_use]
+    pub fn gather_at_once(&self, (own, code): Elements, all: Option<Region>, root: u32) -> bool {
+        let (each, root, size) = (own.len(), root as usize, self.size() as usize);
+        if root >= size || !choice::fits_at_once(each, each * size, self.size()) {
+            return false;
+        }
+        let shape = Shape {
+            place: GATHER,
+            code,
+            operation: None,
+            root,
+            each,
+        };
+        let Some(all) = all else {
+            let shows = (Some(&own), Audience::Root(root));
+            return take_part(self, &shape, shows, None, |_| true);
+        };
+        let shows = (None, Audience::Nobody);
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            copy_from_others(board, (root, each), (each, 0), &all)
+                && copy_own(&own, block(&all, root, each))
+        })
+    }
+
+    /// `MPI_Scatter`; at the root `all` has the blocks for all ranks.
+    #[inline(always)]
+    #[must_use]
+    pub fn scatter_at_once(&self, (own, code): Elements, all: Option<Region>, root: u32) -> bool {
+        let (each, root, size) = (own.len(), root as usize, self.size() as usize);
+        let length = each * size;
+        if root >= size || !choice::blocks_fit_at_once(each, self.size()) {
+            return false;
+        }
+        let shape = Shape {
+            place: SCATTER,
+            code,
+            operation: None,
+            root,
+            each,
+        };
+        if let Some(all) = all {
+            let shows = (Some(&all), Audience::Mine);
+            return take_part(self, &shape, shows, None, |_| {
+                block(&all, root, each).is_some_and(|from| copy_own(&from, Some(own)))
+            });
+        }
+        let (me, shows) = (self.rank() as usize, (None, Audience::Nobody));
+        take_part(self, &shape, shows, Some(Awaited::One(root)), |board| {
+            copy(board, root, (length, me * each), &own)
+        })
+    }
+
+    /// `MPI_Allgather`.
+    #[inline(always)]
+    #[must_use]
+    pub fn allgather_at_once(&self, (own, code): Elements, all: Region) -> bool {
+        let (each, me) = (own.len(), self.rank() as usize);
+        if !choice::fits_at_once(each, each * self.size() as usize, self.size()) {
+            return false;
+        }
+        let shape = Shape {
+            place: ALLGATHER,
+            code,
+            operation: None,
+            root: 0,
+            each,
+        };
+        let shows = (Some(&own), Audience::All);
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            copy_from_others(board, (me, each), (each, 0), &all)
+                && copy_own(&own, block(&all, me, each))
+        })
+    }
+
+    /// `MPI_Alltoall` of blocks of `each` bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn alltoall_at_once(
+        &self,
+        out: &Region,
+        (all, code): Elements,
+        each: usize,
+    ) -> bool {
+        let (me, length) = (self.rank() as usize, all.len());
+        if !choice::blocks_fit_at_once(each, self.size()) {
+            return false;
+        }
+        let shape = Shape {
+            place: ALLTOALL,
+            code,
+            operation: None,
+            root: 0,
+            each,
+        };
+        let shows = (Some(out), Audience::All);
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            copy_from_others(board, (me, each), (length, me * each), &all)
+                && block(out, me, each).is_some_and(|from| copy_own(&from, block(&all, me, each)))
+        })
+    }
+
+    /// `MPI_Reduce`; `result` is there at the root, and may be `own`.
+    #[inline(always)]
+    #[must_use]
+    pub fn reduce_at_once(
+        &self,
+        (own, code): Elements,
+        result: Option<Region>,
+        (operation, basic): (Predefined, Basic),
+        root: u32,
+    ) -> bool {
+        let (each, root, size) = (own.len(), root as usize, self.size() as usize);
+        let Ok(combine) = Combine::new(operation, basic) else {
+            return false;
+        };
+        if root >= size || !choice::fits_at_once(each, each * size, self.size()) {
+            return false;
+        }
+        let shape = Shape {
+            place: REDUCE,
+            code,
+            operation: Some(operation),
+            root,
+            each,
+        };
+        let shows = (Some(&own), Audience::Root(root));
+        match result {
+            None => take_part(self, &shape, shows, None, |_| true),
+            Some(result) => take_part(self, &shape, shows, Some(Awaited::All), |board| {
+                fold(board, each, &result, &combine)
+            }),
+        }
+    }
+
+    /// `MPI_Allreduce`; `result` may be `own`.
+    #[inline(always)]
+    #[must_use]
+    pub fn allreduce_at_once(
+        &self,
+        (own, code): Elements,
+        result: &Region,
+        (operation, basic): (Predefined, Basic),
+    ) -> bool {
+        let each = own.len();
+        let Ok(combine) = Combine::new(operation, basic) else {
+            return false;
+        };
+        if !choice::fits_at_once(each, each * self.size() as usize, self.size()) {
+            return false;
+        }
+        let shape = Shape {
+            place: ALLREDUCE,
+            code,
+            operation: Some(operation),
+            root: 0,
+            each,
+        };
+        let shows = (Some(&own), Audience::All);
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            fold(board, each, result, &combine)
+        })
+    }
+}
+
+/// Combines what the members show, from the last to the first.
+#[inline(always)]
+fn fold(board: &Board, bytes: usize, result: &Region, combine: &Combine) -> bool {
+    if bytes <= Board::INLINE {
+        let mut scratch = [0; Board::INLINE];
+        return fold_piece(board, (bytes, 0), result, combine, &mut scratch);
+    }
+    fold_pieces(board, bytes, result, combine)
+}
+
+#[inline(never)]
+fn fold_pieces(board: &Board, bytes: usize, result: &Region, combine: &Combine) -> bool {
+    let mut scratch = [0; PIECE];
+    let element = combine.basic().size().max(1);
+    let most = PIECE / element * element;
+    (0..bytes).step_by(most).all(|start| {
+        let part = result.part(start, most.min(bytes - start));
+        part.is_some_and(|part| fold_piece(board, (bytes, start), &part, combine, &mut scratch))
+    })
+}
+
+/// The same of the part from `start` of the `bytes` on that fits `into`, by way of `scratch`, which holds as much: what others
+/// may change meanwhile is copied once, and combined then.
+#[inline(always)]
+fn fold_piece(
+    board: &Board,
+    shown: (usize, usize),
+    into: &Region,
+    combine: &Combine,
+    scratch: &mut [u8],
+) -> bool {
+    let last = board.members() - 1;
+    let Some(scratch) = scratch.get_mut(..into.len()) else {
+        return false;
+    };
+    let operand = buffer::region_of(scratch);
+    copy(board, last, shown, into)
+        && (0..last).rev().all(|member| {
+            let copied = copy(board, member, shown, &operand);
+            combine.run_at(&operand, into);
+            copied
+        })
+}

@@ -141,11 +141,31 @@ impl Arrivals {
     /// see the stamp.
     #[inline]
     pub fn arrive(&mut self, stamps: &impl Stamps) {
+        self.arrive_by(stamps.stamp(row(self.epoch + 1), self.me));
+    }
+
+    /// The same; `stamp` is this member's stamp in that epoch's row.
+    #[inline]
+    pub fn arrive_by(&mut self, stamp: &AtomicU64) {
         self.epoch += 1;
         self.seen = 0;
-        let stamp = stamps.stamp(row(self.epoch), self.me);
         // Release: SYNC arrivals.stamp.
         stamp.store(self.epoch, Ordering::Release);
+    }
+
+    /// Whether a member has arrived at this epoch; `stamp` is its stamp in the epoch's row.
+    #[inline]
+    #[must_use]
+    pub fn has_by(&self, stamp: &AtomicU64) -> bool {
+        // Acquire: SYNC arrivals.stamp.
+        stamp.load(Ordering::Acquire) >= self.epoch
+    }
+
+    /// All have been seen to have arrived at this epoch.
+    #[inline]
+    pub fn note_all(&mut self) {
+        self.seen = self.members;
+        self.complete = self.epoch;
     }
 
     /// Whether a member has arrived at the next epoch, and so waits there for this one; `stamp` is its stamp

@@ -97,7 +97,13 @@ impl Lines {
     /// The words of a member in a row.
     #[inline]
     fn words(&self, row: usize, member: usize) -> &[AtomicU64; WORDS] {
-        let words = self.memory.atomic_u64s(self.line(row, member));
+        self.words_at(self.line(row, member))
+    }
+
+    /// The words of a line.
+    #[inline(always)]
+    fn words_at(&self, line: usize) -> &[AtomicU64; WORDS] {
+        let words = self.memory.atomic_u64s(line);
         words.expect("the board is as long as its layout, which `Board::new` has checked")
     }
 
@@ -279,6 +285,70 @@ impl Board {
         rest.store(note.rest(), Ordering::Relaxed);
     }
 
+    /// Writes all that this member shows in the next epoch, and arrives there: false, without effect, if there is no room yet,
+    /// or never.
+    #[inline(always)]
+    #[must_use]
+    pub fn show(&mut self, data: Option<&Region>, note: Note) -> bool {
+        let length = data.map_or(0, Region::len);
+        if length > Self::INLINE {
+            return self.show_long(data, note);
+        }
+        if !self.arrivals.has_room(&self.lines, ROWS) {
+            return false;
+        }
+        let row = arrivals::row(self.arrivals.epoch() + 1);
+        let line = self.lines.line(row, self.me());
+        if let Some(data) = data
+            && !self.lines.memory.write_from(line + HEAD, data)
+        {
+            return false;
+        }
+        let [stamp, call, rest] = self.lines.words_at(line);
+        // Relaxed: the stamp that follows orders them.
+        call.store(note.call, Ordering::Relaxed);
+        rest.store(note.rest(), Ordering::Relaxed);
+        self.written.arrive();
+        self.arrivals.arrive_by(stamp);
+        true
+    }
+
+    #[inline(never)]
+    fn show_long(&mut self, data: Option<&Region>, note: Note) -> bool {
+        let length = data.map_or(0, Region::len);
+        let written =
+            self.has_room(length) && data.is_none_or(|data| self.write(length, 0, data));
+        if written {
+            self.arrive(note);
+        }
+        written
+    }
+
+    /// Whether a member has arrived at this epoch with this note.
+    #[inline(always)]
+    #[must_use]
+    pub fn shows(&self, member: usize, note: Note) -> bool {
+        let row = arrivals::row(self.arrivals.epoch());
+        let [stamp, call, rest] = self.lines.words(row, member);
+        self.arrivals.has_by(stamp)
+            && call.load(Ordering::Relaxed) == note.call
+            && rest.load(Ordering::Relaxed) == note.rest()
+    }
+
+    /// Whether all others have.
+    #[inline(always)]
+    #[must_use]
+    pub fn all_show(&mut self, note: Note) -> bool {
+        let me = self.me();
+        for member in 0..self.members() {
+            if member != me && !self.shows(member, note) {
+                return false;
+            }
+        }
+        self.arrivals.note_all();
+        true
+    }
+
     /// Arrives at the next epoch, without data, if this is a board of two, and the other member has arrived there with
     /// the same note: then both have arrived. Otherwise false, without effect.
     #[inline(always)]
@@ -373,7 +443,7 @@ impl Board {
 
     /// `part` bytes from `offset` of the data of a member that has arrived at this epoch with `length` bytes. `None` if
     /// there are no such bytes on any board.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn data(
         &self,
@@ -384,7 +454,7 @@ impl Board {
     ) -> Option<SharedBytes<'_>> {
         let row = arrivals::row(self.arrivals.epoch());
         let fits = member < self.members()
-            && length <= self.capacity()
+            && (length <= Self::INLINE || length <= self.capacity())
             && offset.checked_add(part)? <= length;
         if !fits {
             return None;

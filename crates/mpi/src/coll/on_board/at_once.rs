@@ -88,12 +88,16 @@ fn copy_from_others(
     (length, offset): (usize, usize),
     all: &Region,
 ) -> bool {
-    (0..board.members())
-        .filter(|member| *member != me)
-        .all(|member| {
-            let into = block(all, member, each);
-            into.is_some_and(|into| copy(board, member, (length, offset), &into))
-        })
+    for member in 0..board.members() {
+        if member == me {
+            continue;
+        }
+        let into = block(all, member, each);
+        if !into.is_some_and(|into| copy(board, member, (length, offset), &into)) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Copies this rank's own block.
@@ -333,10 +337,14 @@ fn fold_piece(
         return false;
     };
     let operand = buffer::region_of(scratch);
-    copy(board, last, shown, into)
-        && (0..last).rev().all(|member| {
-            let copied = copy(board, member, shown, &operand);
-            combine.run_at(&operand, into);
-            copied
-        })
+    if !copy(board, last, shown, into) {
+        return false;
+    }
+    for member in (0..last).rev() {
+        if !copy(board, member, shown, &operand) {
+            return false;
+        }
+        combine.run_at(&operand, into);
+    }
+    true
 }

@@ -6,8 +6,8 @@
 //!
 //! [`Epochs::enter`]: super::Epochs::enter
 
-use weft_fabric::Region;
-use weft_fabric::board::Board;
+use weft_fabric::board::{Board, Note};
+use weft_fabric::{Fabric, Region};
 
 use super::super::Engine;
 use super::communicator_board::{Awaited, BoardCall};
@@ -31,7 +31,12 @@ impl Engine {
     /// full path knows which.
     #[inline(always)]
     pub(crate) fn take_part_at_once(&mut self, id: BoardId, part: &Part<'_>) -> Option<&Board> {
-        let core = &mut self.core;
+        let Self {
+            core,
+            writers,
+            fabric,
+            ..
+        } = self;
         // Who listens is told when it begins and ends.
         if core.events.are_wanted() || !core.mismatches.is_empty() {
             return None;
@@ -40,97 +45,65 @@ impl Engine {
         if place.call.is_some() || place.lost.is_some() {
             return None;
         }
-        let length = part.shows.map_or(0, Region::len);
-        if !place.board.has_room(length) {
-            return None;
-        }
-        if let Some(data) = part.shows
-            && !place.board.write(length, 0, data)
-        {
-            return None;
-        }
         let mut call = part.call;
         call.note.length |= place.history.bits();
-        place.board.arrive(call.note);
+        if !place.board.show(part.shows, call.note) {
+            return None;
+        }
         place.before = place.history.last;
         place.history.add(call.note.call);
         core.counters.collective_at(call.place);
-        self.wake_at_once(id, part.audience, call.note.number);
-        let place = self.core.boards.get_mut(id)?;
-        let is_there = match part.awaited {
-            None => true,
-            Some(awaited) => place.is_there(awaited, &call),
+        if let [first, second] = *place.peers {
+            let other = if place.board.me() == 0 { second } else { first };
+            let writer = writers.get(other.index());
+            if writer.and_then(|writer| writer.reader_sleeps()) != Some(false) {
+                place.wake_met(&mut **fabric, call.note.number);
+            }
+        } else {
+            place.wake_all(&mut **fabric, part.audience, call.note.number);
+        }
+        let Some(awaited) = part.awaited else {
+            core.counters.collectives_ended.add(1);
+            return Some(&place.board);
         };
-        if !is_there && !self.comes_at_once(id, part.awaited, &call) {
-            let place = self.core.boards.get_mut(id)?;
+        if !place.is_there(awaited, call.note) && !place.comes(&mut **fabric, awaited, call.note) {
             (place.call, place.is_begun) = (Some(call), true);
             return None;
         }
-        self.core.counters.collectives_ended.add(1);
-        self.core.boards.get(id).map(|place| &place.board)
-    }
-
-    /// Wakes those who wait for this rank, which has arrived.
-    #[inline(always)]
-    fn wake_at_once(&mut self, id: BoardId, audience: Audience, number: u32) {
-        let Some(place) = self.core.boards.get_mut(id) else {
-            return;
-        };
-        if let [first, second] = *place.peers {
-            let other = if place.board.me() == 0 { second } else { first };
-            let writer = self.writers.get(other.index());
-            if writer.and_then(|writer| writer.reader_sleeps()) != Some(false) {
-                self.wake_other(id, number);
-            }
-        } else {
-            self.wake_audience(id, audience, number);
-        }
-    }
-
-    /// The other one of two is woken by what it waits for, whatever that is.
-    #[cold]
-    fn wake_other(&mut self, id: BoardId, number: u32) {
-        if let Some(place) = self.core.boards.get_mut(id) {
-            place.wake_other(&mut *self.fabric, number);
-        }
-    }
-
-    #[inline(never)]
-    fn wake_audience(&mut self, id: BoardId, audience: Audience, number: u32) {
-        if let Some(place) = self.core.boards.get_mut(id) {
-            place.board.fence();
-            wake(&mut *self.fabric, place, audience, number);
-        }
-    }
-
-    /// Looks a few times more.
-    #[inline(never)]
-    fn comes_at_once(&mut self, id: BoardId, awaited: Option<Awaited>, call: &BoardCall) -> bool {
-        let Some(place) = self.core.boards.get_mut(id) else {
-            return false;
-        };
-        place.awaited = awaited;
-        let came = place.ends_soon(&mut *self.fabric);
-        place.awaited = None;
-        // A failure stays: the full path finds it.
-        came && place.failure.is_none() && awaited.is_none_or(|awaited| place.is_there(awaited, call))
+        core.counters.collectives_ended.add(1);
+        Some(&place.board)
     }
 }
 
 impl CommunicatorBoard {
     /// Whether all for whom a call waits have arrived, for the same call.
     #[inline(always)]
-    fn is_there(&mut self, awaited: Awaited, call: &BoardCall) -> bool {
+    fn is_there(&mut self, awaited: Awaited, note: Note) -> bool {
         match awaited {
-            Awaited::All => {
-                self.board.have_all()
-                    && (0..self.board.members())
-                        .all(|member| call.agrees(self.board.note_of(member)))
-            }
-            Awaited::One(member) => {
-                self.board.has(member) && call.agrees(self.board.note_of(member))
-            }
+            Awaited::All => self.board.all_show(note),
+            Awaited::One(member) => self.board.shows(member, note),
             Awaited::Room(_) | Awaited::First(_) | Awaited::Reason => false,
         }
+    }
+
+    /// Looks a few times more.
+    #[inline(never)]
+    fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, note: Note) -> bool {
+        self.awaited = Some(awaited);
+        let came = self.ends_soon(fabric);
+        self.awaited = None;
+        // A failure stays: the full path finds it.
+        came && self.failure.is_none() && self.is_there(awaited, note)
+    }
+
+    #[cold]
+    fn wake_met(&self, fabric: &mut dyn Fabric, number: u32) {
+        self.wake_other(fabric, number);
+    }
+
+    #[inline(never)]
+    fn wake_all(&mut self, fabric: &mut dyn Fabric, audience: Audience, number: u32) {
+        self.board.fence();
+        wake(fabric, self, audience, number);
     }
 }

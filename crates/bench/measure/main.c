@@ -22,7 +22,7 @@ static const struct {
     {"pingpong", pingpong}, {"bandwidth", bandwidth}, {"copy", copy},   {"stream", stream},
     {"exchange", exchange}, {"collective", collective}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
     {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
-    {"raw", raw},           {"instructions", instructions},
+    {"raw", raw},           {"switches", switches},         {"instructions", instructions},
     {"packing", packing},   {"gaps", gaps},
     {"rma", rma},
     {"io", io},

@@ -49,6 +49,7 @@ void pingpong(struct task *task);
 void bandwidth(struct task *task);
 void copy(struct task *task);
 void raw(struct task *task);
+void switches(struct task *task);
 void stream(struct task *task);
 void exchange(struct task *task);
 void collective(struct task *task);

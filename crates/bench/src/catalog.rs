@@ -15,7 +15,7 @@ mod io;
 mod net;
 pub(crate) mod packing;
 mod rma;
-mod scaling;
+pub(crate) mod scaling;
 mod services;
 mod sources;
 mod threads;

@@ -24,9 +24,6 @@ pub enum Device {
     Memcpy,
     /// A part of the datapath alone; ns per item or decision. The size is its batch, or its clients.
     Datapath(weft_net_testbed::micro::Micro),
-    /// Two threads of one core that yield it to each other; ns until each of `size` ranks, distributed over the cores, has run
-    /// once. With more ranks than cores, no collective in which all wait for all is faster.
-    Switches,
     /// Two pinned threads in turn: one rewrites a block, the other copies it into its own; ns one way.
     Handover,
 }
@@ -41,7 +38,6 @@ impl Device {
             Device::Memcpy => "device: memcpy, one thread",
             Device::Datapath(_) => "Weft",
             Device::Handover => "device: memcpy between two cores",
-            Device::Switches => "context-switch limit",
         }
     }
 
@@ -79,12 +75,6 @@ impl Device {
                         });
                     },
                 )
-            }
-            Device::Switches => {
-                let allowed = cores::allowed().context("cannot read which cores may be used")?;
-                let rounds = size as f64 / allowed.len().max(1) as f64;
-                let one = switches(allowed[0], warmup, iterations, samples)?;
-                Ok(one.into_iter().map(|one| one * rounds).collect())
             }
             Device::UnixSocket => {
                 let (here, there) =
@@ -186,42 +176,6 @@ fn alternate(
         asking
             .join()
             .map_err(|_| anyhow::anyhow!("the thread that bounces a cache line panicked"))
-    })
-}
-
-/// Two threads of one core, each of which yields it until the other has had its turn; ns of one switch.
-fn switches(core: usize, warmup: u64, iterations: u64, samples: usize) -> Result<Vec<f64>> {
-    let turns = LinePair(AtomicU64::new(0));
-    let rounds = warmup + iterations * samples as u64;
-    let yield_until = |value| {
-        while turns.0.load(Ordering::Acquire) != value {
-            std::thread::yield_now();
-        }
-    };
-    let yield_until = &yield_until;
-    let turns = &turns;
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let _ = cores::pin(&[core]);
-            for turn in 0..rounds {
-                yield_until(2 * turn + 1);
-                turns.0.store(2 * turn + 2, Ordering::Release); // SYNC line.answer
-            }
-        });
-        let asking = scope.spawn(move || {
-            let _ = cores::pin(&[core]);
-            let mut turn = 0;
-            time(warmup, iterations, samples, 2.0, |count| {
-                for _ in 0..count {
-                    turns.0.store(2 * turn + 1, Ordering::Release); // SYNC line.question
-                    yield_until(2 * turn + 2);
-                    turn += 1;
-                }
-            })
-        });
-        asking
-            .join()
-            .map_err(|_| anyhow::anyhow!("the thread that yields its core panicked"))
     })
 }
 
@@ -341,7 +295,6 @@ mod tests {
             Device::UnixSocket,
             Device::Loopback,
             Device::Memcpy,
-            Device::Switches,
         ] {
             let found = device.sample(3000, 2, 5, 4).expect("device");
             assert_eq!(found.len(), 4, "{device:?}");

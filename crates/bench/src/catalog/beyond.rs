@@ -111,7 +111,7 @@ pub fn experiments() -> Vec<Experiment> {
         Experiment {
             notes: &[
                 "Two ranks on cores of their own. Each call timed on every rank, an untimed barrier after it; a sample \
-                 is the mean over iterations and ranks (the OSU loop).",
+                 is the mean over iterations and ranks (the OSU loop). A barrier, which has no size, stands at 1 B.",
             ],
             ..base(
                 "collectives-small",
@@ -125,7 +125,7 @@ pub fn experiments() -> Vec<Experiment> {
             notes: &[
                 "More ranks than cores: here the waiting strategy decides. Timed as in collectives-small.",
                 "Context-switch limit: where all wait for all, each rank has to run once: ranks / cores times a switch between two \
-                 threads that yield one core to each other, measured in the same run.",
+                 processes that yield one core to each other, measured in the same run.",
                 "No implementation is given any setting; Open MPI is told to accept more ranks than cores, or it \
                  refuses.",
             ],

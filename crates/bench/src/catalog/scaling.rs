@@ -2,7 +2,6 @@
 //! resources.
 
 use super::{budget, per_implementation, powers, timed};
-use crate::device::Device;
 use crate::experiment::{
     Budget, Convert, Effort, JobKey, Participants, Plan, Repeat, SeriesPlan, Task,
 };
@@ -26,8 +25,20 @@ const COLLECTIVES: [(&str, &str, usize); 8] = [
 
 pub(super) fn collectives_small(participants: &Participants, effort: Effort) -> Plan {
     let mut series = Vec::new();
-    for call in ["allreduce", "bcast", "gather", "allgather"] {
-        let sizes = effort.pick(vec![8, 1024, 65_536], powers(8, 1 << 20));
+    let calls = [
+        "barrier",
+        "allreduce",
+        "bcast",
+        "reduce",
+        "gather",
+        "allgather",
+        "alltoall",
+    ];
+    for call in calls {
+        let sizes = match call {
+            "barrier" => vec![0],
+            _ => effort.pick(vec![8, 1024, 65_536], powers(8, 1 << 20)),
+        };
         series.extend(per_implementation(
             participants,
             "",
@@ -35,9 +46,11 @@ pub(super) fn collectives_small(participants: &Participants, effort: Effort) -> 
             |implementation| {
                 let request = |size| format!("collective call={call} size={size}");
                 let task = |size| timed(implementation, 2, request(size), Convert::Microseconds);
+                // A barrier has no size, and a logarithmic axis no zero.
+                let place = |size: usize| size.max(1) as f64;
                 sizes
                     .iter()
-                    .map(|&size| (size as f64, task(size)))
+                    .map(|&size| (place(size), task(size)))
                     .collect()
             },
         ));
@@ -75,7 +88,11 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
             },
         ));
     }
-    series.extend(ALL_WAIT.map(|panel| switch_limit(panel, &ranks)));
+    series.extend(
+        ALL_WAIT
+            .into_iter()
+            .filter_map(|panel| switch_limit(participants, panel, &ranks)),
+    );
     // One call of an implementation that spins can take a tenth of a second here.
     let budget = Budget {
         least: effort.pick(6, 20),
@@ -93,26 +110,26 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
     }
 }
 
-/// The shortest time until each rank has run once, where there are more of them than cores.
-fn switch_limit(panel: &str, ranks: &[u32]) -> SeriesPlan {
+/// The name of [`switch_limit`] in the legend.
+pub(crate) const SWITCHES: &str = "context-switch limit";
+
+/// The shortest time until each rank has run once, where there are more of them than cores: by two processes, those of the
+/// first implementation's job, that yield one core to each other.
+fn switch_limit(participants: &Participants, panel: &str, ranks: &[u32]) -> Option<SeriesPlan> {
+    let first = participants.implementations.first()?.index;
     let cores = weft_sys::cores::allowed().map_or(usize::MAX, |cores| cores.len());
     let crowds = ranks.iter().filter(|ranks| **ranks as usize > cores);
-    SeriesPlan {
+    let task = |ranks: u32| {
+        let request = format!("switches ranks={ranks} cores={cores}");
+        timed(first, 2, request, Convert::Microseconds)
+    };
+    Some(SeriesPlan {
         role: Role::Device,
-        subject: Device::Switches.name().into(),
+        subject: SWITCHES.into(),
         variant: String::new(),
         panel: panel.into(),
-        cells: crowds
-            .map(|&ranks| {
-                let task = Task::Device {
-                    device: Device::Switches,
-                    size: ranks as usize,
-                    convert: Convert::Microseconds,
-                };
-                (f64::from(ranks), task)
-            })
-            .collect(),
-    }
+        cells: crowds.map(|&ranks| (f64::from(ranks), task(ranks))).collect(),
+    })
 }
 
 pub(super) fn matching_depth(participants: &Participants, effort: Effort) -> Plan {

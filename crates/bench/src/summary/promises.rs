@@ -4,6 +4,7 @@ use crate::catalog::RAW;
 use crate::catalog::datapath::SOCKETS;
 use crate::catalog::hosts::{ELSEWHERE, LARGE, NOBODY, OWN, SMALL};
 use crate::catalog::packing::LOOP;
+use crate::catalog::scaling::SWITCHES;
 
 /// The figure that Weft is compared with.
 #[derive(Clone, Copy)]
@@ -269,6 +270,53 @@ pub(super) const TARGETS: &[Target] = &[
             "2 hosts × 4 ranks under Hydra, our own part [ms]",
             "hosts-forming",
             300.0,
+        )
+    },
+    Target {
+        places: (0.0, 4096.0),
+        ..at_most(
+            "collectives of two ranks, to 4 KiB",
+            "collectives-small",
+            0.7,
+        )
+    },
+    // At least 1.2 of the throughput.
+    Target {
+        places: (65_536.0, 1_048_576.0),
+        ..at_most(
+            "collectives of two ranks, 64 KiB to 1 MiB",
+            "collectives-small",
+            0.83,
+        )
+    },
+    Target {
+        panel: "barrier",
+        places: (3.0, f64::INFINITY),
+        reference: Reference::Device(SWITCHES),
+        ..at_most(
+            "barrier, against switches between processes",
+            "collectives-ranks",
+            1.5,
+        )
+    },
+    Target {
+        panel: "allreduce",
+        places: (3.0, f64::INFINITY),
+        reference: Reference::Device(SWITCHES),
+        ..at_most(
+            "allreduce 8 B, against switches between processes",
+            "collectives-ranks",
+            1.5,
+        )
+    },
+    Target {
+        panel: "allgather 120 B",
+        places: (3.0, f64::INFINITY),
+        reference: Reference::Device(SWITCHES),
+        ..at_most(
+            "allgather 120 B, against switches between processes",
+            "collectives-ranks",
+            1.5,
         )
     },
     Target {

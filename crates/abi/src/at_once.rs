@@ -213,15 +213,6 @@ unsafe fn has_left(request: *mut c::Request) -> bool {
     true
 }
 
-/// `MPI_Barrier` of two ranks.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-pub unsafe fn barrier(comm: c::Comm) -> bool {
-    communicator(comm).is_some_and(Comm::barrier_at_once)
-}
-
 /// `MPI_Recv`.
 ///
 /// # Safety

@@ -291,11 +291,7 @@ mod tests {
 
     #[test]
     fn every_device_answers_with_as_many_samples_as_asked() {
-        for device in [
-            Device::UnixSocket,
-            Device::Loopback,
-            Device::Memcpy,
-        ] {
+        for device in [Device::UnixSocket, Device::Loopback, Device::Memcpy] {
             let found = device.sample(3000, 2, 5, 4).expect("device");
             assert_eq!(found.len(), 4, "{device:?}");
             assert!(

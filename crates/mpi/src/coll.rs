@@ -51,10 +51,10 @@ pub use barrier::barrier;
 pub use bcast::bcast;
 pub use blocks::Blocks;
 pub use collective::Collective;
-pub use on_board::at_once::Elements;
 pub use gather::{gather, gatherv};
 pub use hosts::Hosts;
 pub(crate) use hosts::Placement;
+pub use on_board::at_once::Elements;
 pub(crate) use plan::Cut;
 
 pub use neighbour::{neighbour_allgather, neighbour_alltoall};

@@ -183,7 +183,8 @@ fn play(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
     match drawn.kind {
         // As the entry point does it.
         0 => {
-            if !comm.barrier_at_once() {
+            let ended = comm.barrier_at_once() || tries(drawn, rank) && comm.barrier_soon();
+            if !ended {
                 comm.run(Collective::Barrier)?;
             }
         }

@@ -5,9 +5,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use weft_mpi::Comm;
 use weft_mpi::coll::Elements;
 use weft_mpi::datatype::Basic;
-use weft_mpi::Comm;
 use weft_mpi::op::Predefined;
 use weft_sys::span::Region;
 
@@ -45,9 +45,7 @@ unsafe fn blocks(
 #[inline(always)]
 fn fit(comm: &Comm, one: &Elements, all: &Elements) -> bool {
     let distance = one.0.as_ptr().addr().wrapping_sub(all.0.as_ptr().addr());
-    one.1 == all.1
-        && one.0.len() * comm.size() as usize == all.0.len()
-        && distance >= all.0.len()
+    one.1 == all.1 && one.0.len() * comm.size() as usize == all.0.len() && distance >= all.0.len()
 }
 
 /// The operation of a reduction, and its elements.
@@ -57,6 +55,24 @@ fn reduction(op: c::Op, datatype: c::Datatype) -> Option<(Predefined, Basic)> {
     // Those two are for windows only.
     let is_allowed = !matches!(operation, Predefined::Replace | Predefined::NoOp);
     Some((operation, state::predefined_datatype(datatype)?)).filter(|_| is_allowed)
+}
+
+/// `MPI_Barrier` of two ranks, of which the other one waits.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn barrier(comm: c::Comm) -> bool {
+    communicator(comm).is_some_and(Comm::barrier_at_once)
+}
+
+/// `MPI_Barrier` of any number, which others may still have to reach.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn barrier_long(comm: c::Comm) -> bool {
+    communicator(comm).is_some_and(Comm::barrier_soon)
 }
 
 /// `MPI_Bcast`.

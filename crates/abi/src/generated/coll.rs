@@ -648,6 +648,10 @@ alias!(MPI_Alltoallw_c => PMPI_Alltoallw_c);
 /// `MPI_Barrier`, after the short path was not possible.
 #[inline(never)]
 pub(super) unsafe extern "C" fn full_MPI_Barrier(comm: c::Comm) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::barrier_long(comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
     entry::run("MPI_Barrier", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).

@@ -128,7 +128,9 @@ fn switch_limit(participants: &Participants, panel: &str, ranks: &[u32]) -> Opti
         subject: SWITCHES.into(),
         variant: String::new(),
         panel: panel.into(),
-        cells: crowds.map(|&ranks| (f64::from(ranks), task(ranks))).collect(),
+        cells: crowds
+            .map(|&ranks| (f64::from(ranks), task(ranks)))
+            .collect(),
     })
 }
 

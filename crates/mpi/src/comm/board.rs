@@ -189,9 +189,7 @@ impl Comm {
         let members = self.size() as usize;
         let mut engine = self.lock();
         let share = |peer| peer == self.process.me() || engine.shares_memory(peer);
-        if Board::bytes_for(members).is_none()
-            || !self.group.members().all(share)
-        {
+        if Board::bytes_for(members).is_none() || !self.group.members().all(share) {
             return Ok(None);
         }
         let mut own = None;

@@ -110,6 +110,19 @@ fn copy_own(from: &Region, into: Option<Region>) -> bool {
 }
 
 impl Comm {
+    /// `MPI_Barrier`, which has ended, or ends soon.
+    #[inline(always)]
+    #[must_use]
+    pub fn barrier_soon(&self) -> bool {
+        let part = |number| Part {
+            call: super::barrier(number),
+            shows: None,
+            audience: Audience::All,
+            awaited: Some(Awaited::All),
+        };
+        self.take_part_at_once(part, |_| true)
+    }
+
     /// `MPI_Bcast`.
     #[inline(always)]
     #[must_use]
@@ -214,12 +227,7 @@ impl Comm {
     /// `MPI_Alltoall` of blocks of `each` bytes.
     #[inline(always)]
     #[must_use]
-    pub fn alltoall_at_once(
-        &self,
-        out: &Region,
-        (all, code): Elements,
-        each: usize,
-    ) -> bool {
+    pub fn alltoall_at_once(&self, out: &Region, (all, code): Elements, each: usize) -> bool {
         let (me, length) = (self.rank() as usize, all.len());
         if !choice::blocks_fit_at_once(each, self.size()) {
             return false;

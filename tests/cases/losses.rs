@@ -154,9 +154,10 @@ fn a_spawn_that_loses_a_parent_ends_what_it_has_started_and_nobody_else() {
     let program = build("tests/programs/spawn_loss.c", &[]);
     for fabric in FABRICS {
         for (victim, moment, pause) in [
-            // It never reaches the call; the children come at once or late.
+            // It never reaches the call; the children come at once or, as far as this test is concerned, never: the root is not to
+            // wait for them.
             ("2", "0", "0"),
-            ("2", "0", "100000"),
+            ("2", "0", "600000000"),
             ("5", "0", "0"),
             // In the middle of a call, while the parents wait for the children.
             ("2", "50000", "100000"),
@@ -229,6 +230,39 @@ fn a_spawned_process_that_ends_before_it_has_met_its_parents_is_an_error_of_the_
                     assert_eq!(ended.out.matches(named).count(), 3, "{which}: {ended:?}");
                 }
             }
+        }
+    }
+}
+
+/// The others may still wait for slow ranks in a collective that it has finished.
+#[test]
+fn a_rank_that_has_finished_is_no_loss_however_its_process_ends() {
+    let program = build("tests/programs/loss_finished.c", &[]);
+    for fabric in FABRICS {
+        for (how, ranks, line) in [
+            ("well", 4, ""),
+            (
+                "with code",
+                4,
+                "weft: rank 1 exited with code 3 after MPI_Finalize; ",
+            ),
+            (
+                "killed",
+                4,
+                "weft: rank 1 killed by signal 9 (SIGKILL) after MPI_Finalize; ",
+            ),
+            ("session", 4, ""),
+            ("spawned", 1, ""),
+        ] {
+            let mut command = tool("mpiexec");
+            command.args(["--on-death=report", fabric, "--timeout=60", "-n"]);
+            command.arg(ranks.to_string()).arg(&program).arg(how);
+            let ended = run(&mut command, Duration::from_secs(70));
+            let going = ended.out.matches(" goes on\n").count();
+            assert_eq!(going, 2, "{fabric}, {how}: {ended:?}");
+            assert!(ended.err.contains(line), "{fabric}, {how}: {ended:?}");
+            // That of the first death.
+            assert_eq!(ended.code(), Some(128 + 9), "{fabric}, {how}: {ended:?}");
         }
     }
 }

@@ -93,6 +93,13 @@ impl SleepElsewhere {
         }
     }
 
+    /// Whether the process with this number in the memory has ended in order.
+    #[must_use]
+    pub fn has_left(&self, peer: Peer) -> bool {
+        let known = peer.0 < self.segment.shape().process_slots;
+        known && self.segment.end_of(peer.0) == Some(End::Left)
+    }
+
     /// Calls `hear` when the launcher may have told something, until it answers that this was enough. For a thread of its own,
     /// of which nothing is shown.
     pub fn attend(&self, mut hear: impl FnMut() -> bool) {

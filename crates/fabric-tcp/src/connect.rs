@@ -225,18 +225,21 @@ impl<N: Network> Connector<N> {
         changed
     }
 
-    /// Learns from the directory which members are lost.
+    /// Learns from the directory which members are lost, and which have left.
     #[cold]
     pub fn hear_losses(&mut self, peers: &mut Peers<N>) {
         for peer in self.members.others() {
-            if peers.check(Peer(peer)).is_ok()
-                && let Some(reason) = self.members.loss(peer)
-            {
+            if peers.check(Peer(peer)).is_err() {
+                continue;
+            }
+            if let Some(reason) = self.members.loss(peer) {
                 // Its end tells, after what arrived on it was read; or the connection does not end.
                 match received(peers, peer) {
                     Some(received) => self.orphans.add(peer, self.network.now(), received),
                     None => self.give_up(peer, reason, peers),
                 }
+            } else if self.members.has_left(peer) && received(peers, peer).is_none() {
+                self.depart(peer, peers);
             }
         }
         self.set_due();
@@ -360,6 +363,13 @@ impl<N: Network> Connector<N> {
         match peers.unreachable(peer) {
             Unreachable::Left => self.settle(peer),
             Unreachable::Lost => self.lose(peer, reason, peers),
+        }
+    }
+
+    /// The process of a peer without a connection has ended in order: nobody answers there.
+    fn depart(&mut self, peer: u32, peers: &mut Peers<N>) {
+        if peers.depart(peer) {
+            self.settle(peer);
         }
     }
 
@@ -685,6 +695,7 @@ impl<N: Network> Connector<N> {
     #[cold]
     pub fn broke(&mut self, peer: u32, failure: &Failure, peers: &mut Peers<N>) {
         match peers.broke(peer, failure.silent) {
+            Broke::Away | Broke::Redial if self.members.has_left(peer) => self.depart(peer, peers),
             Broke::Over | Broke::Away => {}
             Broke::Left => self.settle(peer),
             Broke::Lost => {

@@ -5,6 +5,7 @@
 //!   directory   another version ─► for each number: another incarnation? ─► the session with the one before ends,
 //!                                                                            Sink::replaced, a session is begun anew
 //!                                                   its process is lost? ─► without a connection that tells it: Sink::lost
+//!                                                   it has left? ─► without one: what is sent to it is refused
 //! ```
 //!
 //! An *incarnation* is one of the processes that have a number one after the other; incarnations are counted upwards.
@@ -14,7 +15,7 @@
 //! The directory must know a member before anybody can learn of it otherwise: a process that is told of another one
 //! looks here, and finds it.
 //!
-//! A member that has no connection to a process that dies would not notice. What the dead process handed over arrives all the
+//! A member that has no connection to a process that ends would not notice, and would call it. What the dead process handed over arrives all the
 //! same: a connection stays until its end was read.
 
 use crate::card::Card;
@@ -34,6 +35,9 @@ pub trait Directory: Send {
     /// How the process that has a number was lost, for people; `None` if it was not lost, has left in order,
     /// or is not covered here.
     fn loss(&self, peer: u32) -> Option<String>;
+
+    /// Whether the process that has a number has ended in order.
+    fn has_left(&self, peer: u32) -> bool;
 }
 
 /// The knowledge about the incarnations of all members.
@@ -124,6 +128,14 @@ impl Incarnations {
     /// How the process of a member was lost, as the directory knows it.
     pub fn loss(&self, peer: u32) -> Option<String> {
         self.directory.as_ref()?.loss(peer)
+    }
+
+    /// Whether a member has ended in order, as the directory knows it: the process that is known here, and none that came after it.
+    pub fn has_left(&self, peer: u32) -> bool {
+        let directory = self.directory.as_ref();
+        directory.is_some_and(|directory| {
+            directory.has_left(peer) && directory.incarnation(peer) == self.of(peer)
+        })
     }
 
     /// The card of a member that was started later.

@@ -262,6 +262,16 @@ impl<N: Network> Peers<N> {
         unreachable
     }
 
+    /// The process of a peer that has no connection has ended in order. False if that was known.
+    pub fn depart(&mut self, peer: u32) -> bool {
+        self.begin(peer);
+        let departs = self.get_mut(peer).is_some_and(Session::depart);
+        if departs {
+            self.leave(peer);
+        }
+        departs
+    }
+
     /// A peer has left in order: what it has sent was handed out.
     fn leave(&mut self, peer: u32) {
         self.disconnect(peer);

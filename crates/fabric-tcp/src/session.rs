@@ -272,6 +272,13 @@ impl<S: Stream> Session<S> {
         self.life.unreachable(self.goodbyes.is_received())
     }
 
+    /// The process of the peer, which has no connection, has ended in order. False if it had left before.
+    pub fn depart(&mut self) -> bool {
+        let before = self.life.has_left();
+        self.life.depart();
+        !before
+    }
+
     /// The peer has left: what was taken for it is dropped. Returns our operations that were under way.
     pub fn leave(&mut self) -> impl Iterator<Item = Operation> + use<S> {
         self.out = Outgoing::new();

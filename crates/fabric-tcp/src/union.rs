@@ -424,6 +424,10 @@ mod tests {
         fn loss(&self, _peer: u32) -> Option<String> {
             None
         }
+
+        fn has_left(&self, _peer: u32) -> bool {
+            false
+        }
     }
 
     #[derive(Default)]

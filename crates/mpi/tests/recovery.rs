@@ -10,6 +10,7 @@ use rand::{Rng, SeedableRng};
 use weft_fabric::Peer;
 use weft_fabric_sim::{Config, Fault, World};
 use weft_mpi::coll::{self, Members, Reduction};
+use weft_mpi::comm::{AwaitedWorld, Port};
 use weft_mpi::datatype::Basic;
 use weft_mpi::op::Predefined;
 use weft_mpi::{
@@ -329,6 +330,49 @@ fn a_sleeper_on_a_revoked_communicator_is_told() {
         }
         // Others have noticed nothing.
         barrier(&world).unwrap();
+    });
+}
+
+/// The root of ranks that accept, or that have had processes started, waits for a caller, who may never come: it hears that the call
+/// of its own group cannot come to its end.
+fn nobody_calls(comm: &Comm, expected: ErrorClass) {
+    let port = Port {
+        owner: Peer(0),
+        number: 9,
+    };
+    let at_root = comm.rank() == 0;
+    let made = comm.accept(0, at_root.then_some(Ok(port)));
+    assert_eq!(class(made), expected);
+    let missing = || None;
+    let asked = at_root.then_some((
+        Ok(AwaitedWorld {
+            port,
+            number: 1,
+            missing: &missing,
+        }),
+        vec![0],
+    ));
+    let made = comm.spawned(0, asked).and_then(|(_, made)| made);
+    assert_eq!(class(made), expected);
+}
+
+#[test]
+fn a_root_that_waits_for_a_caller_hears_of_a_loss() {
+    without_the_last(3, |process| {
+        nobody_calls(&process.world(), ErrorClass::ProcFailed);
+    });
+}
+
+#[test]
+fn a_root_that_waits_for_a_caller_hears_of_a_revocation() {
+    everywhere(3, |process| {
+        let comm = process.world().dup().unwrap();
+        if comm.rank() == 2 {
+            comm.revoke();
+        }
+        nobody_calls(&comm, ErrorClass::Revoked);
+        comm.drop_messages();
+        comm.sever();
     });
 }
 

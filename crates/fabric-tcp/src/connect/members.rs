@@ -82,6 +82,11 @@ impl Members {
         self.incarnations.loss(peer)
     }
 
+    /// Whether a member has ended in order, as the directory knows it.
+    pub fn has_left(&self, peer: u32) -> bool {
+        self.incarnations.has_left(peer)
+    }
+
     fn read_card(&mut self, peer: u32) {
         if let Some(card) = self.incarnations.card(peer) {
             self.addresses.set(peer, card);
@@ -123,6 +128,10 @@ mod tests {
 
         fn loss(&self, _: u32) -> Option<String> {
             None
+        }
+
+        fn has_left(&self, _: u32) -> bool {
+            false
         }
     }
 

@@ -178,6 +178,11 @@ impl<S> Life<S> {
         }
     }
 
+    /// The process of the peer has ended in order.
+    pub fn depart(&mut self) {
+        self.end(());
+    }
+
     fn end<T>(&mut self, answer: T) -> T {
         *self = Self::Left;
         answer

@@ -33,6 +33,8 @@ struct Known {
     members: HashMap<u32, (u32, Card)>,
     /// The killed processes that the launcher reports.
     lost: HashSet<(u32, u32)>,
+    /// Those that have ended in order, as it reports.
+    left: HashSet<(u32, u32)>,
     /// All that were killed.
     killed: HashSet<(u32, u32)>,
 }
@@ -62,6 +64,12 @@ impl Directory for Launcher {
             .lost
             .contains(&process)
             .then(|| "it was killed".into())
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        let process = (peer, self.incarnation(peer));
+        let known = self.0.lock().expect("one thread");
+        known.left.contains(&process)
     }
 }
 
@@ -239,6 +247,12 @@ impl Play {
             let mut known = self.launcher.0.lock().expect("one thread");
             known.killed.insert(member.told.me);
         }
+        // Of those that have ended in order it reports half, too.
+        if in_order && self.random.random_range(0..2) == 0 {
+            let mut known = self.launcher.0.lock().expect("one thread");
+            known.left.insert(member.told.me);
+            known.version += 1;
+        }
         // The launcher reports half of the killed processes: others are missed by members with a connection.
         if !in_order && self.random.random_range(0..2) == 0 {
             let mut known = self.launcher.0.lock().expect("one thread");
@@ -318,7 +332,18 @@ impl Play {
                 assert!(is_told, "{:?} is not told of {lost:?}", member.told.me);
             }
         }
+        // Members ask the launcher when they send.
+        let left: Vec<_> = known.left.iter().copied().collect();
         drop(known);
+        for left in left {
+            let replaced = self.launcher.incarnation(left.0) != left.1;
+            for member in self.members.iter_mut().filter(|_| !replaced) {
+                let sent = member.tcp.try_send(Peer(left.0), &[0; 32], &[]);
+                assert!(sent.is_err(), "{:?} calls {left:?}", member.told.me);
+                let is_told = member.told.lost.contains(&left);
+                assert!(!is_told, "{:?} misses {left:?}", member.told.me);
+            }
+        }
         let there: Vec<_> = self.members.iter().map(|one| one.told.me).collect();
         for ([from, to], count) in &self.sent {
             if let Some(receiver) = self.members.iter().find(|one| one.told.me == *to)

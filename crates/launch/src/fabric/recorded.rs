@@ -36,7 +36,7 @@ fn part(address: Vec<u8>, of_libfabric: bool) -> Option<String> {
     }
 }
 
-/// Where they are by TCP, and who has died.
+/// Where they are by TCP, and who has died or left.
 pub(super) struct RecordedTcp {
     pub addresses: Addresses,
     /// The launcher reports the ends of these in the memory of the host, and nothing else does; `None`: they communicate
@@ -63,6 +63,12 @@ impl weft_fabric_tcp::Directory for RecordedTcp {
     fn loss(&self, peer: u32) -> Option<String> {
         let (place, here) = self.ends.as_ref()?;
         place.loss(here.local(Peer(peer))?)
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        let ends = self.ends.as_ref();
+        let local = ends.and_then(|(place, here)| Some((place, here.local(Peer(peer))?)));
+        local.is_some_and(|(place, peer)| place.has_left(peer))
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | a rank ends in order | nothing follows, but those that may wait for it hear of it |
 //! |---|---|
-//! | it fails, and the job is to survive deaths (`--on-death`) | the others are told, or it is started anew |
+//! | it fails, and the job is to survive deaths (`--on-death`) | the others are told, unless it had finished with MPI; or it is started anew |
 //! | it fails before its world has met those who have started it | its world is lost, if the others can go on without |
 //! | it fails, and all others handle losses | the others are told |
 //! | it fails, and its world is connected to no other | its world ends |
@@ -272,16 +272,19 @@ impl Judge {
         true
     }
 
-    /// A rank has ended in a job that is to survive deaths. Of one that has ended well, only those that are started later are to
-    /// know.
+    /// A rank has ended in a job that is to survive deaths. One that has finished with MPI is no loss to the others, however its
+    /// process ends then: what they wait for comes from those that have not. One that is started anew is: with the process before
+    /// goes what they share with it.
     fn survive_end(&mut self, rank: u32, status: ExitStatus, to: &mut dyn Consequences) {
         let failure = self.ranks.judge(rank);
-        let in_order = failure.is_none() && self.ranks.world(rank).is_some();
-        to.announce_end(rank, in_order);
-        let Some(failure) = failure.filter(|_| !self.ranks.is_given_up(rank)) else {
+        let fails = failure.is_some() && !self.ranks.is_given_up(rank);
+        let anew = fails && !status.success() && self.on_death == OnDeath::Restart;
+        let has_left = self.ranks.has_left(rank);
+        let in_order = has_left || failure.is_none() && self.ranks.world(rank).is_some();
+        to.announce_end(rank, in_order && !anew);
+        let Some(failure) = failure.filter(|_| fails) else {
             return;
         };
-        let anew = !status.success() && self.on_death == OnDeath::Restart;
         let then = match anew.then(|| to.restart(rank)) {
             Some(Ok(process)) => {
                 self.ranks.start(rank);
@@ -293,11 +296,15 @@ impl Judge {
             }
             None => {
                 self.outcome.survive(failure);
-                "the others were told (--on-death)".into()
+                match has_left {
+                    true => "the others do not need it any more (--on-death)".into(),
+                    false => "the others were told (--on-death)".into(),
+                }
             }
         };
-        let how = exit_status::describe(status);
-        to.say(&format!("rank {rank} {how}; {then}"));
+        let (name, how) = (self.ranks.name(rank), exit_status::describe(status));
+        let when = if has_left { " after MPI_Finalize" } else { "" };
+        to.say(&format!("{name} {how}{when}; {then}"));
     }
 
     /// A rank has failed. If it goes no further because another one is lost, that one is waited for a moment: ranks may hear of a

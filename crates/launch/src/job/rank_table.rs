@@ -27,6 +27,8 @@ struct Row {
     progress: Progress,
     /// If it was started from within a program.
     world: Option<WorldRank>,
+    /// It has begun a session after it had finalised MPI, and not ended it.
+    resumed: bool,
     /// It goes no further because another one is lost.
     ends_by_loss: bool,
     /// It has communicators with processes of other worlds.
@@ -48,6 +50,7 @@ impl Row {
         life: Life::Awaited,
         progress: Progress::Before,
         world: None,
+        resumed: false,
         ends_by_loss: false,
         connected: true,
         has_met: false,
@@ -204,6 +207,7 @@ impl RankTable {
     pub fn tell(&mut self, rank: u32, told: Notice) -> Option<Failure> {
         let Row {
             progress,
+            resumed,
             ends_by_loss,
             connected,
             has_met,
@@ -226,13 +230,15 @@ impl RankTable {
             }
             Notice::Initialised => {
                 // A notice that comes twice, by the rank and by the segment, may come late.
-                if *progress == Progress::Before {
-                    *progress = Progress::Within;
+                match *progress {
+                    Progress::Before => *progress = Progress::Within,
+                    Progress::Within => {}
+                    Progress::After => *resumed = true,
                 }
                 self.left_too_early(rank)
             }
             Notice::Finalised => {
-                *progress = Progress::After;
+                (*progress, *resumed) = (Progress::After, false);
                 None
             }
             Notice::Abort { code, text } => Some(Failure::Aborted { rank, code, text }),
@@ -300,6 +306,12 @@ impl RankTable {
     pub fn has_finalised(&self, rank: u32) -> bool {
         let row = self.rows.get(rank as usize);
         row.is_some_and(|row| row.progress == Progress::After)
+    }
+
+    /// Whether a rank has finalised MPI, and does not use it in a session again: no other one needs anything of it any more.
+    pub fn has_left(&self, rank: u32) -> bool {
+        let resumed = self.rows.get(rank as usize).is_some_and(|row| row.resumed);
+        self.has_finalised(rank) && !resumed
     }
 
     /// Sorts ranks that were seen to have ended at the same time: first those that more likely are why the others have.
@@ -398,6 +410,23 @@ mod tests {
             spawned: false,
         };
         assert_eq!(ranks.tell(0, Notice::Initialised), Some(without));
+    }
+
+    #[test]
+    fn a_rank_that_begins_a_session_after_it_had_finalised_has_not_left() {
+        let mut ranks = RankTable::new(1);
+        ranks.start_all();
+        let told = [
+            (Notice::Initialised, false),
+            (Notice::Initialised, false),
+            (Notice::Finalised, true),
+            (Notice::Initialised, false),
+            (Notice::Finalised, true),
+        ];
+        for (notice, left) in told {
+            ranks.tell(0, notice);
+            assert_eq!(ranks.has_left(0), left);
+        }
     }
 
     #[test]

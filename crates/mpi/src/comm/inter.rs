@@ -38,9 +38,9 @@ pub struct Bridge<'a> {
 /// What the leaders tell each other first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Greeting {
-    /// A context, if this leader draws it.
+    /// A context, if this leader draws it; of one that has failed, the length of the text that says why.
     pub context: u32,
-    /// Processes of the group; 0 says that there is no context, or to one's own group that the meeting failed.
+    /// Processes of the group; 0 says that this leader has failed, or to one's own group that the meeting has.
     pub size: u32,
 }
 
@@ -59,6 +59,14 @@ pub(super) enum RemoteLeader {
 
 impl Greeting {
     pub const BYTES: usize = 8;
+
+    /// Of a leader that has failed: the length of the text that follows, which says why.
+    fn of_failure(error: &Error) -> Self {
+        Self {
+            context: error.text().len() as u32,
+            size: 0,
+        }
+    }
 
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -112,8 +120,7 @@ impl Comm {
                 greeting = Greeting { context, size }.to_bytes();
             }
             Some(Err(error)) => {
-                let (context, size) = (error.text().len() as u32, 0);
-                greeting = Greeting { context, size }.to_bytes();
+                greeting = Greeting::of_failure(&error).to_bytes();
                 failure = Some(error);
             }
             None => {}
@@ -216,22 +223,21 @@ impl Comm {
             true => strange.and_then(|_| bridge.comm.draw_context(0)),
             false => strange,
         };
-        let ours = Greeting {
-            context: *drawn.as_ref().unwrap_or(&0),
-            size: if drawn.is_ok() { self.size() } else { 0 },
+        let ours = match &drawn {
+            Ok(context) => Greeting {
+                context: *context,
+                size: self.size(),
+            },
+            Err(error) => Greeting::of_failure(error),
         };
         let mut theirs = [0; Greeting::BYTES];
         let met = bridge.exchange(&mut ours.to_bytes(), &mut theirs);
-        drawn?;
-        met?;
         let theirs = Greeting::from_bytes(theirs);
-        if theirs.size == 0 {
-            return Err(Error::new(
-                ErrorClass::Comm,
-                format!(
-                    "{CREATE}: the remote leader has no context left; see the error that it got"
-                ),
-            ));
+        if let Err(error) = met {
+            return Err(drawn.err().unwrap_or(error));
+        }
+        if ours.size == 0 || theirs.size == 0 {
+            return Err(bridge.exchange_failures(drawn.err(), theirs));
         }
         let most = meeting.map_or(self.process().peers(), |meeting| meeting.size());
         if theirs.size > most {
@@ -336,6 +342,26 @@ impl Bridge<'_> {
         // Even then: the receive must not outlive its buffer.
         let received = engine.finish(receive).map(drop);
         sent.and(received)
+    }
+}
+
+impl Bridge<'_> {
+    /// One of the leaders has failed, or both have: each hears why the other one has. The error of this one: its own, if it has one.
+    fn exchange_failures(&self, own: Option<Error>, theirs: Greeting) -> Error {
+        let ours = own.as_ref().map(|error| error.text().as_bytes().to_vec());
+        let most = if theirs.size == 0 { theirs.context } else { 0 };
+        let mut text = vec![0; most as usize];
+        let met = self.exchange(&mut ours.unwrap_or_default(), &mut text);
+        own.or(met.err()).unwrap_or_else(|| {
+            let reason = String::from_utf8_lossy(&text);
+            Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{CREATE}: the remote leader, rank {} of the peer communicator, got: {reason}",
+                    self.remote_leader
+                ),
+            )
+        })
     }
 }
 

@@ -30,6 +30,7 @@ mod plan;
 
 use std::sync::Arc;
 
+use super::Comm;
 use crate::engine::WaitFor;
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
@@ -56,6 +57,55 @@ pub(super) enum Caller {
     OtherJob(Box<dyn Line>),
 }
 
+impl Comm {
+    /// Waits for whoever calls first at a port: a process of this job, whose call is received into `call`, or of another one.
+    ///
+    /// # Errors
+    /// When a member is lost, or the communicator is revoked: the call of this name is collective.
+    pub(super) fn next_caller(
+        &self,
+        name: &str,
+        (ports, port): (u32, u32),
+        call: &mut [u8],
+    ) -> Result<Caller> {
+        let process = self.process();
+        let gate = process.meetings.connector();
+        let gate = gate.filter(|gate| gate.listens_at(port));
+        let mut engine = self.lock();
+        let request = process.begin_at(&mut engine, ports, None, port, call)?;
+        let requests = [request];
+        let what = match gate {
+            None => WaitFor::Requests(&requests),
+            Some(_) => WaitFor::Outside("another group that connects to the port"),
+        };
+        let line = engine.wait_for(what, |engine| {
+            if engine.is_over(request) {
+                return Some(Ok(None));
+            }
+            if let Some(error) = self.refusal(engine, name) {
+                return Some(Err(error));
+            }
+            gate?.take_caller(port).map(|line| Ok(Some(line)))
+        });
+        let other = match line {
+            Ok(None) => return engine.finish(request).map(|_| Caller::ThisJob),
+            Ok(Some(line)) => Ok(line),
+            Err(error) => Err(error),
+        };
+        let withdrawn = engine.withdraw(request)?;
+        drop(engine);
+        match (other, gate) {
+            (Ok(line), _) if withdrawn => Ok(Caller::OtherJob(line)),
+            (Ok(line), Some(gate)) => {
+                gate.give_back(port, line);
+                Ok(Caller::ThisJob)
+            }
+            (Err(error), _) if withdrawn => Err(error),
+            _ => Ok(Caller::ThisJob),
+        }
+    }
+}
+
 impl Process {
     /// Says how other jobs are met. Once.
     pub fn set_connector(&self, connector: Arc<dyn JobConnector>) {
@@ -70,35 +120,6 @@ impl Process {
                 "this process cannot be connected to other jobs; it runs within one process with the others",
             )
         })
-    }
-
-    /// Waits for whoever calls first at a port: a process of this job, whose call is received into `call`, or of another one.
-    pub(super) fn next_caller(&self, ports: u32, port: u32, call: &mut [u8]) -> Result<Caller> {
-        let gate = self.meetings.connector();
-        let Some(gate) = gate.filter(|gate| gate.listens_at(port)) else {
-            self.receive_at(ports, None, port, call)?;
-            return Ok(Caller::ThisJob);
-        };
-        let mut engine = self.lock();
-        let request = self.begin_at(&mut engine, ports, None, port, call)?;
-        let line = engine.wait_for(
-            WaitFor::Outside("another group that connects to the port"),
-            |engine| match engine.is_over(request) {
-                true => Some(None),
-                false => gate.take_caller(port).map(Some),
-            },
-        );
-        let Some(line) = line else {
-            return engine.finish(request).map(|_| Caller::ThisJob);
-        };
-        engine.cancel(request)?;
-        let status = engine.finish(request)?;
-        drop(engine);
-        if status.cancelled {
-            return Ok(Caller::OtherJob(line));
-        }
-        gate.give_back(port, line);
-        Ok(Caller::ThisJob)
     }
 
     /// What both jobs need, of this root's hello and that of the other one.

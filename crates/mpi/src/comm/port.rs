@@ -23,7 +23,7 @@ use super::other_jobs::Caller;
 use super::{Comm, Line, PORTS};
 use crate::Buffer;
 use crate::buffer;
-use crate::engine::{Guard, RequestId, WaitFor};
+use crate::engine::{Engine, Guard, RequestId, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::p2p::SendMode;
@@ -134,7 +134,7 @@ impl Comm {
         let met = (self.rank() == root).then(|| {
             let port = named(ACCEPT, port)?;
             let mut call = [0; Call::BYTES];
-            let caller = self.process().next_caller(PORTS, port.number, &mut call)?;
+            let caller = self.next_caller(ACCEPT, (PORTS, port.number), &mut call)?;
             match caller {
                 Caller::ThisJob => self.accept_call(call),
                 Caller::OtherJob(way) => self.greet_other_job(ACCEPT, way),
@@ -228,7 +228,7 @@ impl Comm {
         if started {
             let met = awaited.map(|awaited| {
                 let world = awaited?;
-                let call = self.process().call_of_world(&world)?;
+                let call = self.call_of_world(&world)?;
                 self.accept_call(call)
                     .map_err(|error| world.lost_in_the_middle(error))
             });
@@ -244,6 +244,52 @@ impl Comm {
             Error::new(ErrorClass::Spawn, text)
         });
         Ok((numbers, Err(error)))
+    }
+
+    /// The call of a world that was started; `Spawn` if it does not come, and an error as soon as a member of this communicator is
+    /// lost: the call could only fail.
+    fn call_of_world(&self, world: &AwaitedWorld<'_>) -> Result<[u8; Call::BYTES]> {
+        let process = self.process();
+        let mut call = [0; Call::BYTES];
+        let mut engine = self.lock();
+        let request = process.begin_at(&mut engine, PORTS, None, world.port.number, &mut call)?;
+        let may_be_missing = || process.bell.absences().include(world.number);
+        let mut refusal = engine.wait_for(WaitFor::Requests(&[request]), |engine| {
+            if engine.is_over(request) || may_be_missing() {
+                return Some(None);
+            }
+            self.refusal(engine, SPAWN).map(Some)
+        });
+        while !engine.is_over(request) {
+            if refusal.is_none() {
+                drop(engine);
+                let missing = (world.missing)();
+                refusal = missing
+                    .map(|reason| Error::new(ErrorClass::Spawn, format!("{SPAWN}: {reason}")));
+                engine = self.lock();
+            }
+            if let Some(error) = refusal {
+                return match engine.withdraw(request)? {
+                    true => Err(error),
+                    false => Ok(call),
+                };
+            }
+            // The absence was that of another world, which has the same bit.
+            drop(engine);
+            process.look_until(AGAIN, || {
+                let engine = self.lock();
+                engine.is_over(request) || self.refusal(&engine, SPAWN).is_some()
+            });
+            engine = self.lock();
+            refusal = self.refusal(&engine, SPAWN);
+        }
+        engine.finish(request)?;
+        Ok(call)
+    }
+
+    /// Why a collective call cannot come to its end, if a member is lost or the communicator is revoked.
+    pub(super) fn refusal(&self, engine: &Engine, name: &str) -> Option<Error> {
+        engine.refusal_of(name, self.context(), self.group())
     }
 
     /// The root of those who accept, when it was called.
@@ -265,7 +311,7 @@ impl Comm {
             ));
         }
         let mut theirs = vec![0; size as usize * 4];
-        process.receive_at(PORTS | 1, Some(caller), serial, &mut theirs)?;
+        process.receive_at(PORTS | 1, caller, serial, &mut theirs)?;
         let drawn = process.new_context();
         let size = if drawn.is_ok() { self.size() } else { 0 };
         let context = *drawn.as_ref().unwrap_or(&0);
@@ -302,7 +348,7 @@ impl Comm {
         process.send_at(PORTS, port.owner, port.number, &mut call.to_bytes())?;
         process.send_at(PORTS | 1, port.owner, serial, &mut self.list_of_group())?;
         let mut greeting = [0; Greeting::BYTES];
-        process.receive_at(PORTS | 1, Some(port.owner), serial, &mut greeting)?;
+        process.receive_at(PORTS | 1, port.owner, serial, &mut greeting)?;
         let greeting = Greeting::from_bytes(greeting);
         if greeting.size == 0 || greeting.size > process.peers() {
             return Err(Error::new(
@@ -314,7 +360,7 @@ impl Comm {
             ));
         }
         let mut theirs = vec![0; greeting.size as usize * 4];
-        process.receive_at(PORTS | 1, Some(port.owner), serial, &mut theirs)?;
+        process.receive_at(PORTS | 1, port.owner, serial, &mut theirs)?;
         Ok(RemoteLeader::ThisJob(greeting, theirs))
     }
 }
@@ -361,36 +407,6 @@ impl Process {
         }
     }
 
-    /// The call of a world that was started; `Spawn` if it does not come.
-    fn call_of_world(&self, world: &AwaitedWorld<'_>) -> Result<[u8; Call::BYTES]> {
-        let mut call = [0; Call::BYTES];
-        let mut engine = self.lock();
-        let request = self.begin_at(&mut engine, PORTS, None, world.port.number, &mut call)?;
-        let may_be_missing = || self.bell.absences().include(world.number);
-        engine.wait_for(WaitFor::Requests(&[request]), |engine| {
-            (engine.is_over(request) || may_be_missing()).then_some(())
-        });
-        while !engine.is_over(request) {
-            drop(engine);
-            let missing = (world.missing)();
-            engine = self.lock();
-            if let Some(reason) = missing {
-                engine.cancel(request)?;
-                if engine.finish(request)?.cancelled {
-                    let text = format!("{SPAWN}: {reason}");
-                    return Err(Error::new(ErrorClass::Spawn, text));
-                }
-                return Ok(call);
-            }
-            // The absence was that of another world, which has the same bit.
-            drop(engine);
-            self.look_until(AGAIN, || self.lock().is_over(request));
-            engine = self.lock();
-        }
-        engine.finish(request)?;
-        Ok(call)
-    }
-
     /// Sends bytes that belong to no communicator.
     fn send_at(&self, context: u32, to: Peer, number: u32, bytes: &mut [u8]) -> Result<()> {
         let mut engine = self.lock();
@@ -402,20 +418,14 @@ impl Process {
         }
     }
 
-    /// Receives them; from anybody if nobody is named, whoever else is lost meanwhile.
-    pub(super) fn receive_at(
-        &self,
-        context: u32,
-        from: Option<Peer>,
-        number: u32,
-        bytes: &mut [u8],
-    ) -> Result<()> {
+    /// Receives them.
+    fn receive_at(&self, context: u32, from: Peer, number: u32, bytes: &mut [u8]) -> Result<()> {
         let mut engine = self.lock();
-        let request = self.begin_at(&mut engine, context, from, number, bytes)?;
+        let request = self.begin_at(&mut engine, context, Some(from), number, bytes)?;
         engine.finish(request).map(drop)
     }
 
-    /// Begins to; `bytes` are to stay until the request has ended.
+    /// Begins to, from anybody if nobody is named, whoever else is lost meanwhile; `bytes` are to stay until the request has ended.
     pub(super) fn begin_at(
         &self,
         engine: &mut Guard<'_>,

@@ -15,7 +15,7 @@ use super::request::Work;
 use super::request_id::RequestId;
 use super::schedule::{CollectiveContext, RunId, Schedule, Step};
 use crate::buffer::{self, Buffer};
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::Result;
 
 /// What became of a step.
 #[must_use]
@@ -105,15 +105,9 @@ impl Engine {
         let Some(run) = self.core.runs.get_mut(id) else {
             return;
         };
-        if let Some(error) = self.core.lost.refusal(run.context().context()) {
-            return run.fail(&error);
-        }
-        if let Some((peer, reason)) = self.core.lost.find_in(run.context().group()) {
-            let name = run.name();
-            run.fail(&Error::new(
-                ErrorClass::ProcFailed,
-                format!("{name}: rank {peer} of MPI_COMM_WORLD is lost: {reason}; go on with a communicator without it"),
-            ));
+        let of = run.context();
+        if let Some(error) = (self.core.lost).refusal_of(run.name(), of.context(), of.group()) {
+            run.fail(&error);
         }
     }
 

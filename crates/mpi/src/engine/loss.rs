@@ -75,29 +75,31 @@ impl Engine {
     /// Receives from anybody: those that nobody is left to send to end, and who waits for others is told of the loss.
     fn hold_up_receives(&mut self, peer: Peer) {
         let first = self.core.lost.first();
-        let concerned = |slot: &Request| {
-            slot.is_active()
-                && slot.posted().is_some()
-                && slot.expected_source().is_none()
-                && first.is_member(slot.group(), peer)
+        for id in self.receives_from_anybody() {
+            let slot = self.core.requests.get(id);
+            if slot.is_some_and(|slot| first.is_member(slot.group(), peer)) {
+                self.fail_if_lost(id, None);
+                self.fail_if_held_up(id);
+            }
+        }
+        self.wake_receivers_from_anybody();
+    }
+
+    fn receives_from_anybody(&self) -> Vec<RequestId> {
+        let from_anybody = |slot: &Request| {
+            slot.is_active() && slot.posted().is_some() && slot.expected_source().is_none()
         };
         let live = self.core.requests.live();
-        let held: Vec<RequestId> = live
-            .filter(|(_, slot)| concerned(slot))
-            .map(|(id, _)| id)
-            .collect();
-        for id in held {
-            self.fail_if_lost(id, None);
-            self.fail_if_held_up(id);
-            let Some(slot) = self
-                .core
-                .requests
-                .get_mut(id)
-                .filter(|slot| slot.is_active())
-            else {
-                continue;
-            };
-            if slot.has_on_complete()
+        let found = live.filter(|(_, slot)| from_anybody(slot));
+        found.map(|(id, _)| id).collect()
+    }
+
+    /// Those who wait for a receive from anybody look again: whether it is held up, or whether the communicator for which a call at
+    /// a port is waited for can still be used.
+    pub(super) fn wake_receivers_from_anybody(&mut self) {
+        for id in self.receives_from_anybody() {
+            if let Some(slot) = self.core.requests.get_mut(id)
+                && slot.has_on_complete()
                 && let Some(waiter) = slot.on_complete_mut().waiter.take()
             {
                 let core = &mut self.core;

@@ -180,6 +180,25 @@ impl LostPeers {
         over.or_else(|| self.is_revoked(context).then(revoked))
     }
 
+    /// The error of a collective call of this name on a communicator: it is revoked, or a member is lost.
+    pub(super) fn refusal_of(
+        &self,
+        name: &str,
+        context: u32,
+        group: Option<&Group>,
+    ) -> Option<Error> {
+        let lost = || {
+            let (peer, reason) = self.find_in(group)?;
+            Some(Error::new(
+                ErrorClass::ProcFailed,
+                format!(
+                    "{name}: rank {peer} of MPI_COMM_WORLD is lost: {reason}; go on with a communicator without it"
+                ),
+            ))
+        };
+        self.refusal(context).or_else(lost)
+    }
+
     /// A communicator is freed: what was said of it is forgotten.
     pub(super) fn forget_context(&mut self, context: u32) {
         self.revoked.retain(|other| *other != context & !1);

@@ -202,6 +202,12 @@ impl Guard<'_> {
         }
     }
 
+    /// Cancels a receive and takes its outcome: false if its message came before.
+    pub(crate) fn withdraw(&mut self, id: RequestId) -> Result<bool> {
+        self.cancel(id)?;
+        Ok(self.finish(id)?.cancelled)
+    }
+
     /// Waits until a request has ended, or is held up by a loss.
     #[inline]
     pub(crate) fn until_over_or_held_up(&mut self, id: RequestId) -> Option<Error> {

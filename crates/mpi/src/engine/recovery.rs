@@ -21,7 +21,7 @@ use weft_sys::span::SHORT;
 use super::deferred::Deferred;
 use super::outbox::{Load, Waiting};
 use super::{Core, Engine};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::group::Group;
 
 pub(super) use agreement::Agreements;
@@ -57,6 +57,14 @@ impl Engine {
             return Ok(());
         }
         self.core.lost.refusal(context).map_or(Ok(()), Err)
+    }
+
+    /// Why a collective call of this name on a communicator cannot come to its end, if a member is lost or it is revoked.
+    pub(crate) fn refusal_of(&self, name: &str, context: u32, group: &Group) -> Option<Error> {
+        if self.core.lost.is_quiet() {
+            return None;
+        }
+        self.core.lost.refusal_of(name, context, Some(group))
     }
 
     /// Whether no peer is lost and no communicator revoked.
@@ -101,8 +109,9 @@ impl Engine {
         for run in self.core.runs.that(|run| of(run.context().context())) {
             self.break_off(run, &error);
         }
-        // Probes and those who wait at boards look again.
+        // Probes, those who wait at boards and those who wait for calls look again.
         self.core.wake_for_arrival();
+        self.wake_receivers_from_anybody();
     }
 
     /// While a communicator is revoked, sends and receives take the way on which that is asked.

@@ -104,6 +104,41 @@ fn a_rank_is_started_anew_while_there_are_spares() {
 }
 
 #[test]
+fn a_rank_that_has_finished_is_no_loss_however_it_ends_then() {
+    let mut job = judge(5, OnDeath::Report);
+    let mut to = Recorded::default();
+    for rank in [1, 2, 3] {
+        job.hear(rank, Notice::Finalised, &mut to);
+    }
+    // A session that it has not ended.
+    job.hear(3, Notice::Initialised, &mut to);
+    let well = ExitStatus::from_raw(0);
+    job.exited(vec![(1, well)], &mut to);
+    assert_eq!(job.outcome().code(), 0);
+    let with_code = ExitStatus::from_raw(3 << 8);
+    job.exited(vec![(2, with_code)], &mut to);
+    job.exited(vec![(3, killed()), (4, well)], &mut to);
+    let told = ["1 in order", "2 in order", "3 lost", "4 lost"];
+    assert_eq!(to.done, told, "the last has not finalised");
+    assert_eq!(job.outcome().code(), 3, "the first failure");
+}
+
+/// With the process before goes what others share with it.
+#[test]
+fn a_rank_that_is_started_anew_after_it_had_finished_is_a_loss() {
+    let mut job = judge(2, OnDeath::Restart);
+    let mut to = Recorded {
+        spares: 1,
+        ..Recorded::default()
+    };
+    job.hear(0, Notice::Finalised, &mut to);
+    job.hear(1, Notice::Finalised, &mut to);
+    job.exited(vec![(0, ExitStatus::from_raw(0))], &mut to);
+    job.exited(vec![(1, killed())], &mut to);
+    assert_eq!(to.done, ["0 in order", "1 lost", "restart 1"]);
+}
+
+#[test]
 fn nothing_is_survived_once_the_job_has_failed() {
     let mut job = judge(3, OnDeath::Report);
     job.fail(Failure::Signal {

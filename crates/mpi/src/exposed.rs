@@ -336,15 +336,7 @@ impl Exposed {
             atomic::combine(&part, combine, operand, None);
             return Some(true);
         }
-        let step = PIECE / size * size;
-        for from in (0..part.len()).step_by(step) {
-            let bytes = step.min(part.len() - from);
-            if let (Some(part), Some(operand)) = (part.part(from, bytes), operand.part(from, bytes))
-            {
-                let _held = self.lock.hold(is_lost);
-                combine.run_at(&operand, &part);
-            }
-        }
+        self.combine_under_lock(&part, combine, operand, is_lost);
         Some(true)
     }
 
@@ -368,21 +360,52 @@ impl Exposed {
         Some(true)
     }
 
-    /// As [`Self::combine_piece`] of few elements. False, and nothing done, if another has the lock, if elements are combined
-    /// without it, or if they do not lie within.
+    /// As [`Self::combine_piece`]; of few elements only if nobody has the lock. False, and nothing done, if another has it, if elements
+    /// are combined without it, or if they do not lie within.
     #[inline]
-    pub(crate) fn try_combine_few(&self, at: usize, combine: &Combine, operand: &Region) -> bool {
+    pub(crate) fn try_combine_piece(
+        &self,
+        at: usize,
+        combine: &Combine,
+        operand: &Region,
+        is_lost: IsLost<'_>,
+    ) -> bool {
         let Some(part) = self.region.part(at, operand.len()) else {
             return false;
         };
-        if !self.lock.is_for_all() || operand.len() > PIECE {
+        if !self.lock.is_for_all() {
             return false;
+        }
+        if operand.len() > PIECE {
+            self.combine_under_lock(&part, combine, operand, is_lost);
+            return true;
         }
         let Some(_held) = self.lock.try_hold() else {
             return false;
         };
         combine.run_at(operand, &part);
         true
+    }
+
+    /// Combines a part of this memory, as long as the operand, while the lock is held, but not all the time.
+    #[inline(never)]
+    fn combine_under_lock(
+        &self,
+        part: &Region,
+        combine: &Combine,
+        operand: &Region,
+        is_lost: IsLost<'_>,
+    ) {
+        let size = combine.basic().size();
+        let step = PIECE / size * size;
+        for from in (0..part.len()).step_by(step) {
+            let bytes = step.min(part.len() - from);
+            if let (Some(part), Some(operand)) = (part.part(from, bytes), operand.part(from, bytes))
+            {
+                let _held = self.lock.hold(is_lost);
+                combine.run_at(&operand, &part);
+            }
+        }
     }
 
     /// Combines elements that are in several pieces, or that the processor cannot change at once, by a copy. The lock is

@@ -13,6 +13,7 @@
 mod atomic;
 mod lock;
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use weft_fabric::{Region, SharedBytes};
@@ -28,6 +29,9 @@ pub(crate) use lock::{ElementLock, IsLost, LOCK_BYTES, lost_after_sleeps};
 
 /// Bytes that are combined while the lock is held once: others are held up for a microsecond or two.
 const PIECE: usize = 64 << 10;
+
+/// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
+pub(crate) const CHUNK: usize = 2048 / 96 * 96;
 
 /// Memory that members of a window use. Whoever makes one promises, as for [`Region`], that it stays valid while the window
 /// lives.
@@ -119,6 +123,7 @@ impl Exposed {
     }
 
     /// Where `count` elements of a datatype from byte `base` on are counted from; `None` if they, or gaps between them, do not lie within.
+    #[inline(always)]
     fn elements(&self, base: i64, count: usize, datatype: &Datatype) -> Option<*mut u8> {
         let (lower, length) = datatype.footprint(count).ok()?;
         self.span(base.checked_add(lower as i64)?, length)?;
@@ -178,6 +183,59 @@ impl Exposed {
                     elements.copy_to(into);
                 }
             }
+        }
+        true
+    }
+
+    /// Combines elements with gaps with an operand, which is as many bytes, some of them at a time in a packed copy. What they were goes to
+    /// `fetched`, if given. Without an operand they are only read. False, and nothing done, if the elements, or gaps between them, do not lie
+    /// within, or if they are combined without the lock.
+    // Not inlined: its copy needs a large frame, which puts and gets shall not make.
+    #[inline(never)]
+    pub(crate) fn combine_elements(
+        &self,
+        base: i64,
+        (count, datatype): (usize, &Arc<Datatype>),
+        combine: &Combine,
+        (operand, fetched): (Option<&Buffer>, Option<&Buffer>),
+        is_lost: IsLost<'_>,
+    ) -> bool {
+        let size = combine.basic().size();
+        if atomic::is_word(size) && !self.lock.is_for_all() {
+            return false;
+        }
+        let Some(start) = self.elements(base, count, datatype) else {
+            return false;
+        };
+        let mut room = [MaybeUninit::<u8>::uninit(); CHUNK];
+        let (total, step) = (datatype.size() * count, CHUNK / size * size);
+        for from in (0..total).step_by(step) {
+            let bytes = step.min(total - from);
+            let _held = self.lock.hold(is_lost);
+            // SAFETY: `bytes` of `room`, which only this loop uses; all that the elements cover lies within the region, which stays valid
+            // while the window lives. Others who combine elements wait for the lock; of bytes that others put, either value is copied.
+            let packed = unsafe {
+                let packed = Region::new(room.as_mut_ptr().cast(), bytes);
+                datatype.pack_to(start, count, from, &packed);
+                packed
+            };
+            if let Some(fetched) = fetched {
+                packed.read_by(|packed| fetched.unpack_from(from, packed));
+            }
+            let Some(operand) = operand else { continue };
+            match operand {
+                Buffer::Flat(operand, _) => {
+                    let part = operand.part(from, bytes).unwrap_or(Region::EMPTY);
+                    combine.run_at(&part, &packed);
+                }
+                Buffer::Typed(operand) => {
+                    let mut part = [0; CHUNK];
+                    operand.pack_part(from, &mut part[..bytes]);
+                    combine.run_at(&buffer::region_of(&mut part[..bytes]), &packed);
+                }
+            }
+            // SAFETY: as above.
+            unsafe { datatype.unpack_from(start, count, from, buffer::shared(&packed)) };
         }
         true
     }
@@ -278,15 +336,7 @@ impl Exposed {
             atomic::combine(&part, combine, operand, None);
             return Some(true);
         }
-        let step = PIECE / size * size;
-        for from in (0..part.len()).step_by(step) {
-            let bytes = step.min(part.len() - from);
-            if let (Some(part), Some(operand)) = (part.part(from, bytes), operand.part(from, bytes))
-            {
-                let _held = self.lock.hold(is_lost);
-                combine.run_at(&operand, &part);
-            }
-        }
+        self.combine_under_lock(&part, combine, operand, is_lost);
         Some(true)
     }
 
@@ -310,21 +360,52 @@ impl Exposed {
         Some(true)
     }
 
-    /// As [`Self::combine_piece`] of few elements. False, and nothing done, if another has the lock, if elements are combined
-    /// without it, or if they do not lie within.
+    /// As [`Self::combine_piece`]; of few elements only if nobody has the lock. False, and nothing done, if another has it, if elements
+    /// are combined without it, or if they do not lie within.
     #[inline]
-    pub(crate) fn try_combine_few(&self, at: usize, combine: &Combine, operand: &Region) -> bool {
+    pub(crate) fn try_combine_piece(
+        &self,
+        at: usize,
+        combine: &Combine,
+        operand: &Region,
+        is_lost: IsLost<'_>,
+    ) -> bool {
         let Some(part) = self.region.part(at, operand.len()) else {
             return false;
         };
-        if !self.lock.is_for_all() || operand.len() > PIECE {
+        if !self.lock.is_for_all() {
             return false;
+        }
+        if operand.len() > PIECE {
+            self.combine_under_lock(&part, combine, operand, is_lost);
+            return true;
         }
         let Some(_held) = self.lock.try_hold() else {
             return false;
         };
         combine.run_at(operand, &part);
         true
+    }
+
+    /// Combines a part of this memory, as long as the operand, while the lock is held, but not all the time.
+    #[inline(never)]
+    fn combine_under_lock(
+        &self,
+        part: &Region,
+        combine: &Combine,
+        operand: &Region,
+        is_lost: IsLost<'_>,
+    ) {
+        let size = combine.basic().size();
+        let step = PIECE / size * size;
+        for from in (0..part.len()).step_by(step) {
+            let bytes = step.min(part.len() - from);
+            if let (Some(part), Some(operand)) = (part.part(from, bytes), operand.part(from, bytes))
+            {
+                let _held = self.lock.hold(is_lost);
+                combine.run_at(&operand, &part);
+            }
+        }
     }
 
     /// Combines elements that are in several pieces, or that the processor cannot change at once, by a copy. The lock is
@@ -540,6 +621,64 @@ mod tests {
                         let outside = exposed.combine_piece(199, &combine, &source, &|_| false);
                         assert_eq!(outside, Some(false));
                     }
+                }
+            }
+        }
+    }
+
+    /// Elements with gaps, more than are packed at a time, are combined as by the list of their blocks, from data with gaps and without. Gaps
+    /// are not touched. Elements that others change by atomic instructions are left alone.
+    #[test]
+    fn elements_with_gaps_are_combined_as_by_blocks() {
+        for (lock, basic) in locks()
+            .into_iter()
+            .flat_map(|lock| [Basic::Int, Basic::DoubleComplex].map(|basic| (lock.clone(), basic)))
+        {
+            let size = basic.size();
+            let count = CHUNK / size + 3;
+            let vector = Datatype::vector(count as i64, 1, 2, basic.datatype()).unwrap();
+            let combine = Combine::new(Predefined::Sum, basic).unwrap();
+            let bytes = |seed: usize, length: usize| -> Vec<u8> {
+                (0..length).map(|at| (at * seed % 61) as u8).collect()
+            };
+            let data = bytes(7, count * size);
+            let (mut flat, mut apart) = (data.clone(), vec![0; 2 * count * size]);
+            let typed = elements_of(&mut apart, 1, &vector);
+            typed.unpack_part(0, &data);
+            let operands = [
+                Some(Buffer::untyped(region_of(&mut flat))),
+                Some(Buffer::Typed(typed)),
+                None,
+            ];
+            for operand in operands {
+                let mut memory = bytes(5, 2 * count * size + 8);
+                let mut expected = memory.clone();
+                let other = Exposed::new(region_of(&mut expected), ElementLock::Engine);
+                let blocks = vector.strided_blocks(1, 0, count * size);
+                let mut before = vec![0; count * size];
+                assert!(other.get(3, &blocks, &mut before));
+                let by_blocks = (&mut data.clone()[..], None);
+                let is_combined =
+                    operand.is_none() || other.combine(3, &blocks, &combine, by_blocks, &|_| false);
+                assert!(is_combined);
+
+                let exposed = Exposed::new(region_of(&mut memory), lock.clone());
+                let mut found = vec![0; count * size];
+                let fetched = Buffer::untyped(region_of(&mut found));
+                let run = |base| {
+                    let sides = (operand.as_ref(), Some(&fetched));
+                    exposed.combine_elements(base, (1, &vector), &combine, sides, &|_| false)
+                };
+                for outside in [-1, 9 + size as i64, i64::MAX] {
+                    assert!(!run(outside));
+                }
+                let is_locked = lock.is_for_all() || !atomic::is_word(size);
+                assert_eq!(run(3), is_locked, "{basic:?}");
+                if is_locked {
+                    assert_eq!(found, before);
+                    assert_eq!(memory, expected, "{basic:?}");
+                } else {
+                    assert_eq!(memory, bytes(5, 2 * count * size + 8));
                 }
             }
         }

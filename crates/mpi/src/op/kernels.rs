@@ -230,6 +230,52 @@ loops! {
     lxor Bits |one, two| T::truth(one.is_true() ^ two.is_true());
 }
 
+macro_rules! sums_of_vectors {
+    ($($name:ident $number:ident $vector:ident $plus:ident;)*) => {
+        $(
+            /// # Safety
+            /// As for [`zip`].
+            unsafe fn $name(operand: *const u8, into: *mut u8, bytes: usize) {
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                if bytes >= WIDE && has_avx512() {
+                    // SAFETY: passed on from the caller; the processor has these instructions.
+                    return unsafe { vectors::$name(operand, into, bytes) };
+                }
+                // SAFETY: passed on from the caller.
+                unsafe { sum::<$number>(operand, into, bytes) }
+            }
+        )*
+
+        /// Sums of numbers, a vector of 64 bytes at a time: each is stored before the next one is loaded. The compiler, which makes
+        /// vectors of the loop over numbers, loads four of both sides and then stores four: that is slower by a few hundredths
+        /// in the first two levels of the cache.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        mod vectors {
+            use super::*;
+            use std::arch::x86_64::*;
+            $(
+                /// # Safety
+                /// As for [`zip`], on a processor that has these instructions.
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                pub(super) unsafe fn $name(operand: *const u8, into: *mut u8, bytes: usize) {
+                    let whole = bytes - bytes % size_of::<$vector>();
+                    // SAFETY: passed on from the caller; the vectors, and the numbers behind them, lie within the bytes.
+                    unsafe {
+                        zip::<$vector>(operand, into, whole, #[inline(always)] |one, two| $plus(one, two));
+                        let (operand, into) = (operand.add(whole), into.add(whole));
+                        zip::<$number>(operand, into, bytes - whole, $number::plus);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+sums_of_vectors! {
+    sum_of_singles f32 __m512 _mm512_add_ps;
+    sum_of_doubles f64 __m512d _mm512_add_pd;
+}
+
 /// A value of a pair.
 pub(super) trait Value: Copy {
     fn compare(self, other: Self) -> Option<Ordering>;
@@ -375,7 +421,11 @@ const fn choose(operation: Predefined, basic: Basic) -> Option<Kernel> {
         BasicKind::Pair(value, index) => return pair_loop(operation, value, index),
     };
     let chosen: Loop = match operation {
-        Predefined::Sum => ordered_loop!(scalar, sum),
+        Predefined::Sum => match scalar {
+            Scalar::F32 => sum_of_singles,
+            Scalar::F64 => sum_of_doubles,
+            other => ordered_loop!(other, sum),
+        },
         Predefined::Prod => ordered_loop!(scalar, product),
         Predefined::Max => ordered_loop!(scalar, maximum),
         Predefined::Min => ordered_loop!(scalar, minimum),

@@ -191,12 +191,7 @@ impl Window {
         base: i64,
         target: &TargetBuffer<'_>,
     ) -> Result<RequestId> {
-        // Others may combine elements of it: a waiter for one of them learns when that one is lost.
-        let is_lost = |rank| {
-            let mut engine = self.engine();
-            engine.look();
-            engine.window(self.context()).is_lost(rank)
-        };
+        let is_lost = |rank| self.is_lost(rank);
         let done = one_sided::apply(
             exposed,
             access,
@@ -212,6 +207,15 @@ impl Window {
         } else {
             Err(self.outside(target))
         }
+    }
+
+    /// Whether a member is lost, as far as is known after a look. Others may combine elements of the same memory: a waiter for one of them
+    /// learns it so.
+    #[cold]
+    pub(super) fn is_lost(&self, rank: u32) -> bool {
+        let mut engine = self.engine();
+        engine.look();
+        engine.window(self.context()).is_lost(rank)
     }
 
     /// Memory of the program of this rank, which the engine guards.

@@ -204,7 +204,8 @@ impl Window {
         let Ok(combine) = Combine::new(operation, target.basic) else {
             return false;
         };
-        let done = exposed.try_combine_few(at, &combine, source);
+        let is_lost = |rank| self.is_lost(rank);
+        let done = exposed.try_combine_piece(at, &combine, source, &is_lost);
         self.count_stores_if(done)
     }
 

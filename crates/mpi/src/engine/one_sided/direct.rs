@@ -8,10 +8,7 @@ use super::WindowMemory;
 use super::operation::{Access, ELEMENT_MAX};
 use crate::buffer::Buffer;
 use crate::datatype::{Datatype, StridedBlock};
-use crate::exposed::{Exposed, IsLost};
-
-/// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
-const CHUNK: usize = 2048 / 96 * 96;
+use crate::exposed::{CHUNK, Exposed, IsLost};
 
 /// Finds the memory that blocks lie in, with what their base is there.
 pub(crate) trait Reach {
@@ -43,7 +40,7 @@ pub(crate) fn apply(
     is_lost: IsLost<'_>,
 ) -> bool {
     let Some((offset, bytes)) = datatype.flat(count) else {
-        return copy_elements(memory, access, base, count, datatype)
+        return apply_in_place(memory, access, base, count, datatype, is_lost)
             || apply_chunks(memory, access, base, count, datatype, is_lost);
     };
     let block = StridedBlock {
@@ -91,18 +88,17 @@ pub(crate) fn apply(
     }
 }
 
-/// Puts or gets elements with gaps that lie in one piece of memory, gaps included. False, and nothing done, for any others.
+/// Does the access on elements with gaps that lie in one piece of memory, gaps included, without lists of blocks. False, and nothing done, for
+/// any others, and if elements are combined without a lock.
 #[inline]
-fn copy_elements(
+fn apply_in_place(
     memory: &impl Reach,
     access: &Access,
     base: i64,
     count: usize,
     datatype: &Arc<Datatype>,
+    is_lost: IsLost<'_>,
 ) -> bool {
-    if !matches!(access, Access::Put(_) | Access::Get(_)) {
-        return false;
-    }
     let Ok((offset, bytes)) = datatype.footprint(count) else {
         return false;
     };
@@ -115,10 +111,18 @@ fn copy_elements(
     let Some((exposed, own)) = memory.reach(base, &[whole], bytes) else {
         return false;
     };
+    let elements = (count, datatype);
     match access {
-        Access::Put(source) => exposed.put_elements(own, (count, datatype), source),
-        Access::Get(into) => exposed.get_elements(own, (count, datatype), into),
-        _ => false,
+        Access::Put(source) => exposed.put_elements(own, elements, source),
+        Access::Get(into) => exposed.get_elements(own, elements, into),
+        Access::Accumulate(combine, source) => {
+            exposed.combine_elements(own, elements, combine, (Some(source), None), is_lost)
+        }
+        Access::GetAccumulate(combine, source, into) => {
+            let sides = (source.as_ref(), Some(into));
+            exposed.combine_elements(own, elements, combine, sides, is_lost)
+        }
+        Access::CompareAndSwap { .. } => false,
     }
 }
 

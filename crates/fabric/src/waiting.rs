@@ -60,6 +60,11 @@ pub fn may_look_on(bell: &dyn Bell) -> bool {
 /// Polls for one message of one peer: see [`may_look_on`]. Each takes some five ns.
 pub const LOOKS_FOR_ONE: u32 = 128;
 
+/// Polls of a thread, one of several of its member that wait and let each other run, before it gives its core away, if other members
+/// have [cores of their own](Bell::stands_apart): about as long as a switch takes. Its like at the other member may have that
+/// member's core at this moment, and then the two exchange messages without a switch.
+pub const LOOKS_AMONG_THREADS: u32 = 30;
+
 /// Action before the next poll.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

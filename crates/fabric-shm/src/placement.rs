@@ -1,5 +1,5 @@
 //! Placement: the core on which each process was last seen awake, so that two processes that wait for each other on one
-//! core separate, and a crowd spreads over the cores.
+//! core separate, a crowd spreads over the cores, and threads of one process that wait gather where no other process is.
 //!
 //! Each process publishes its core when it has waited for a microsecond or two, and when it wakes; while it sleeps, and
 //! until a woken process runs, its core is unknown. A process that computes may be elsewhere by now. All of it is a hint:

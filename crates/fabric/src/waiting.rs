@@ -17,6 +17,9 @@
 //! | the last yield was idle | spin, and yield ever more rarely |
 //! | yields are contended | look now and then for a core with two members fewer, and move there |
 //!
+//! Threads of one member that wait at the same time let each other run instead, and keep the core for [`LOOKS_AMONG_THREADS`] where
+//! [`Bell::stands_apart`].
+//!
 //! `awake` is an upper bound: a rank that is awake may be blocked in something that we cannot see, and leave its core
 //! alone. Only yielding tells whether another thread wants this core, in `contention`.
 //!

@@ -153,6 +153,10 @@ impl Bell for ShmBell {
         placement::part(&self.segment, self.me)
     }
 
+    fn stands_apart(&self) -> bool {
+        placement::stands_apart(&self.segment, self.me)
+    }
+
     fn polls_per_clock_read(&self) -> u32 {
         weft_fabric::waiting::POLLS_PER_CLOCK_READ
     }

@@ -1,5 +1,5 @@
 //! Placement: the core on which each process was last seen awake, so that two processes that wait for each other on one
-//! core separate, and a crowd spreads over the cores.
+//! core separate, a crowd spreads over the cores, and threads of one process that wait gather where no other process is.
 //!
 //! Each process publishes its core when it has waited for a microsecond or two, and when it wakes; while it sleeps, and
 //! until a woken process runs, its core is unknown. A process that computes may be elsewhere by now. All of it is a hint:
@@ -7,6 +7,7 @@
 
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
+use weft_sys::contention::{Machine, Real};
 use weft_sys::cores;
 
 use crate::segment::Segment;
@@ -114,6 +115,44 @@ pub(crate) fn is_any_beside(
     Some(here != UNKNOWN && beside.next().is_some())
 }
 
+/// Whether the caller, one of several threads of the process of slot `me` that wait, runs where no other process stands, in a job that
+/// has a core for each of its processes, and no two: what it waits for may come from another core while it keeps this one. If another
+/// process stands here, the caller goes to the core of its own first, but seldom: threads that compute are better spread, as the
+/// kernel does.
+pub(crate) fn stands_apart(segment: &Segment, me: u32) -> bool {
+    let load = segment.load();
+    if load.awake < 2 || load.awake > load.cores || load.cores >= 2 * load.awake {
+        return false;
+    }
+    let here = cores::current().map_or(UNKNOWN, shown);
+    let is_taken = |core| others(segment, me).any(|(_, taken)| taken == core);
+    if !is_taken(here) {
+        show(segment, me);
+        return true;
+    }
+    let mut contention = Real.contention();
+    if !contention.looks_for_core(Real.now()) {
+        return false;
+    }
+    let came = come_home(segment, me, here, is_taken);
+    contention.looked_for_core(came);
+    Real.remember(contention);
+    came
+}
+
+/// Moves the caller from the core `here` to that of its process, or if others stand there, too, to one where none does.
+#[cold]
+fn come_home(segment: &Segment, me: u32, here: u32, is_taken: impl Fn(u32) -> bool) -> bool {
+    let own = &segment.control_in(0, me).core;
+    let home = own.load(Ordering::Relaxed);
+    if home == UNKNOWN || home == here || is_taken(home) {
+        // Shown before it goes: another one may look for a free core meanwhile.
+        let choose = |core| own.store(shown(core), Ordering::Relaxed);
+        return cores::leave(|core| is_taken(shown(core)), choose);
+    }
+    cores::leave(|core| shown(core) != home, |_| ())
+}
+
 /// Moves the caller to a core on which at least two fewer who are awake stand than on its own. False if there is none.
 #[cold]
 pub(crate) fn part(segment: &Segment, me: u32) -> bool {
@@ -208,6 +247,48 @@ mod tests {
         cores::pin(&[first, second]).expect("two of its cores");
         let went = part(&segment, 0);
         assert!(went || cores::current() != Some(first));
+    }
+
+    #[test]
+    fn threads_that_wait_come_to_the_core_of_their_member() {
+        let allowed = cores::allowed().expect("told");
+        let [first, second, ..] = allowed[..] else {
+            eprintln!("not shown: one core only");
+            return;
+        };
+        let segment = segment();
+        let states = &segment.header().run_states;
+        let stands_apart = || stands_apart(&segment, 0);
+        let show_at = |slot, core| {
+            let word = &segment.control(slot).core;
+            word.store(shown(core), Ordering::Relaxed);
+        };
+        cores::pin(&[first]).expect("one of its cores");
+        states.join(0);
+        assert!(!stands_apart(), "alone, with a core to spare");
+        states.join(1);
+        show_at(1, second);
+        assert!(stands_apart());
+        let home = || segment.control(0).core.load(Ordering::Relaxed);
+        assert_eq!(home(), shown(first));
+        // The other one has come here, and this thread may not leave, …
+        show_at(1, first);
+        show_at(0, second);
+        assert!(!stands_apart(), "there is no other core for it");
+        // … and the next thread may.
+        let came = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                cores::pin(&[first, second]).expect("two of its cores");
+                let there = cores::current() == Some(second);
+                (there || stands_apart()) && !(cores::current() == Some(first) && there)
+            });
+            thread.join().expect("no panic")
+        });
+        assert!(came);
+        assert_eq!(home(), shown(second));
+        cores::pin(&[first, second]).expect("two of its cores");
+        states.join(2);
+        assert!(!stands_apart(), "more than cores");
     }
 
     #[test]

@@ -103,7 +103,7 @@ struct FaultyBell {
 }
 
 impl Bell for FaultyBell {
-    forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core,
+    forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core, stands_apart,
         polls_per_clock_read, inquiry, absences, tell_absence, reaching, when_reaching);
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {

@@ -326,6 +326,11 @@ macro_rules! forward_bell {
             $to.change_core()
         }
     };
+    ($this:ident => $to:expr; stands_apart) => {
+        fn stands_apart(&$this) -> bool {
+            $to.stands_apart()
+        }
+    };
     ($this:ident => $to:expr; polls_per_clock_read) => {
         fn polls_per_clock_read(&$this) -> u32 {
             $to.polls_per_clock_read()

@@ -601,6 +601,12 @@ pub trait Bell: Send + Sync {
     fn change_core(&self) -> bool {
         false
     }
+    /// Whether the caller, one of several threads of its member that wait, runs on a core where no other member stands, and these have
+    /// cores of their own: then what it waits for may come soon though it keeps its core. May move it there first. False where the
+    /// cores of members are unknown.
+    fn stands_apart(&self) -> bool {
+        false
+    }
     /// Number of polls that together take a few microseconds: a spinning waiter reads the clock once in as many. If a poll is a
     /// few loads, [`waiting::POLLS_PER_CLOCK_READ`].
     fn polls_per_clock_read(&self) -> u32;

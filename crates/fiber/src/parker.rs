@@ -46,10 +46,15 @@ impl Parker {
         }
     }
 
-    /// Lets others run so many times, or until woken, and looks each time that it is back.
-    pub(crate) fn give_way(&self, yields: u32, mut look: impl FnMut()) {
+    /// Lets others run so many times, or until woken, and looks each time that it is back; up to `looks` times before it lets them
+    /// run, while `look` says that there is a point in it.
+    pub(crate) fn give_way(&self, yields: u32, looks: u32, mut look: impl FnMut() -> bool) {
         for _ in 0..yields {
-            if self.word.load(Ordering::Relaxed) == WOKEN {
+            let mut left = looks;
+            while !self.is_woken() && left > 0 && look() {
+                left -= 1;
+            }
+            if self.is_woken() {
                 break;
             }
             yield_now();
@@ -57,9 +62,13 @@ impl Parker {
         }
     }
 
+    fn is_woken(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == WOKEN
+    }
+
     /// Waits until woken, asleep after so many yields of the core. May return early.
     pub(crate) fn park(&self, yields: u32, kernel: &impl Kernel) {
-        self.give_way(yields, || ());
+        self.give_way(yields, 0, || false);
         // Fails if it is woken already.
         if self
             .word
@@ -92,15 +101,42 @@ mod tests {
     fn a_thread_that_gives_way_looks_until_woken() {
         let (parker, futex) = (Parker::new(), Futex::private());
         let mut looks = 0;
-        parker.give_way(5, || looks += 1);
-        assert_eq!(looks, 5);
-        parker.give_way(5, || {
+        let mut look = |wakes_at| {
             looks += 1;
-            if looks == 7 {
+            if looks == wakes_at {
                 parker.wake(&futex);
             }
+            looks
+        };
+        parker.give_way(5, 0, || look(0) > 0);
+        assert_eq!(look(0), 6, "one after each yield");
+        parker.give_way(5, 0, || look(8) > 0);
+        assert_eq!(look(0), 9, "what it looked at has woken it");
+        parker.park(0, &futex);
+    }
+
+    #[test]
+    fn a_thread_looks_before_it_gives_way_while_there_is_a_point_in_it() {
+        let (parker, futex) = (Parker::new(), Futex::private());
+        let mut looks = 0;
+        parker.give_way(2, 3, || {
+            looks += 1;
+            true
         });
-        assert_eq!(looks, 7, "what it looked at has woken it");
+        assert_eq!(looks, 2 * (3 + 1));
+        parker.give_way(2, 3, || {
+            looks += 1;
+            false
+        });
+        assert_eq!(looks, 8 + 2 * (1 + 1), "there is none");
+        parker.give_way(2, 3, || {
+            looks += 1;
+            if looks == 14 {
+                parker.wake(&futex);
+            }
+            true
+        });
+        assert_eq!(looks, 14, "woken before it gave way at all");
         parker.park(0, &futex);
     }
 

@@ -96,10 +96,11 @@ pub fn park_at_once() {
 }
 
 /// For use before a [`park_at_once`]: a thread that is no fiber lets others run for as long as [`park`] does, and looks
-/// each time that it is back. What it looks at may wake it; then this ends.
-pub fn give_way_before_park(look: impl FnMut()) {
+/// each time that it is back, and up to `looks` times before, while `look` says that there is a point in it. What it looks at may wake
+/// it; then this ends.
+pub fn give_way_before_park(looks: u32, look: impl FnMut() -> bool) {
     if fiber::current().is_none() {
-        let _ = PARKER.try_with(|parker| parker.give_way(YIELDS, look));
+        let _ = PARKER.try_with(|parker| parker.give_way(YIELDS, looks, look));
     }
 }
 

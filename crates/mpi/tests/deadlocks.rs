@@ -60,7 +60,7 @@ struct InquiredBell {
 }
 
 impl Bell for InquiredBell {
-    forward_bell!(self => self.inner; prepare, cancel, wait, ring, load, yield_core, shares_core, change_core,
+    forward_bell!(self => self.inner; prepare, cancel, wait, ring, load, yield_core, shares_core, change_core, stands_apart,
         polls_per_clock_read);
 
     fn inquiry(&self) -> u32 {

@@ -107,7 +107,7 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
-    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry, tell_absence);
+    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, stands_apart, inquiry, tell_absence);
 
     forward_bell!(self => self.remote; reaching, when_reaching);
 

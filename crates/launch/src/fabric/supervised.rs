@@ -87,7 +87,7 @@ impl SupervisedBell {
 }
 
 impl Bell for SupervisedBell {
-    forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core,
+    forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core, stands_apart,
         polls_per_clock_read, reaching, when_reaching);
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {

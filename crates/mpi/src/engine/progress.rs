@@ -82,14 +82,17 @@ pub(crate) enum WaitFor<'a> {
 }
 
 /// A look of a thread that waits while another one drives, and is awake: what it waits for may be there. A driver that sleeps hears of
-/// it by its bell.
-fn look_in_passing(shared: &Shared) {
-    if let Some(mut guard) = shared.try_lock()
-        && !guard.driver_sleeps
-    {
-        let moved = guard.progress();
-        guard.core.inquiry.helped(moved);
+/// it by its bell. False if it may not look: another one does.
+fn look_in_passing(shared: &Shared) -> bool {
+    let Some(mut guard) = shared.try_lock() else {
+        return false;
+    };
+    if guard.driver_sleeps {
+        return false;
     }
+    let moved = guard.progress();
+    guard.core.inquiry.helped(moved);
+    true
 }
 
 impl Guard<'_> {
@@ -224,6 +227,7 @@ impl Guard<'_> {
         self.core.counters.waits.add(1);
         let mut waiting = Waiting::new();
         let mut looks: u32 = 0;
+        let mut looks_in_vain = 0;
         loop {
             looks = looks.wrapping_add(1);
             if self.neighbours.any && (is_fiber || looks.is_multiple_of(LOOKS_ALONE)) {
@@ -241,6 +245,7 @@ impl Guard<'_> {
                 return answer;
             }
             if moved {
+                looks_in_vain = 0;
                 waiting.found();
                 if let Some(answer) = ready(self) {
                     self.hand_over_progress();
@@ -258,6 +263,13 @@ impl Guard<'_> {
             }
             // Other threads of this rank are awake and look as well: they may need this core, and the engine.
             if !moved && !is_fiber && self.shared().does_anybody_give_way() {
+                // Unless its own peer answers just now.
+                let apart = looks_in_vain != 0 || self.shared().bell().stands_apart();
+                if apart && looks_in_vain < waiting::LOOKS_AMONG_THREADS {
+                    looks_in_vain += 1;
+                    continue;
+                }
+                looks_in_vain = 0;
                 self.released(thread::yield_now);
                 if let Some(answer) = ready(self) {
                     self.hand_over_progress();
@@ -486,8 +498,15 @@ impl Guard<'_> {
             let shared = self.shared();
             self.released(|| {
                 if !is_fiber {
-                    let give_way = || fiber::give_way_before_park(|| look_in_passing(shared));
-                    shared.give_way(give_way);
+                    let apart = shared.bell().stands_apart();
+                    let looks = if apart {
+                        waiting::LOOKS_AMONG_THREADS
+                    } else {
+                        0
+                    };
+                    shared.give_way(|| {
+                        fiber::give_way_before_park(looks, || look_in_passing(shared));
+                    });
                 }
                 fiber::park_at_once();
             });
@@ -541,7 +560,7 @@ mod tests {
             let mut guard = shared.lock();
             (guard.driven, guard.driver_sleeps) = (true, sleeps);
             drop(guard);
-            super::look_in_passing(shared);
+            assert_eq!(super::look_in_passing(shared), !sleeps);
             let guard = shared.lock();
             assert_eq!(
                 guard.core.matching.unexpected_len(),

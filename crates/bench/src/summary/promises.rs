@@ -1,6 +1,7 @@
 //! Promises of speed: which figure, compared with which other, must reach which limit.
 
 use crate::catalog::RAW;
+use crate::catalog::components::ONE_LINE;
 use crate::catalog::datapath::SOCKETS;
 use crate::catalog::hosts::{ELSEWHERE, LARGE, NOBODY, OWN, SMALL};
 use crate::catalog::packing::LOOP;
@@ -422,6 +423,16 @@ pub(super) const TARGETS: &[Target] = &[
         reference: Reference::BetterPeerOf(""),
         ..at_most("hash table, insert, handed in together", "hash-insert", 0.3)
     },
+    // One at a time the processor's room for waiting instructions is the limit (docs/decisions/0012).
+    Target {
+        variant: "handed in together",
+        reference: Reference::Device(ONE_LINE),
+        ..at_most(
+            "hash table, insert, handed in together, against a cache line each",
+            "hash-insert",
+            1.2,
+        )
+    },
     Target {
         panel: "as the source",
         ..at_most("hash table, match", "hash-match", 0.3)
@@ -431,6 +442,16 @@ pub(super) const TARGETS: &[Target] = &[
         variant: "handed in together",
         reference: Reference::BetterPeerOf(""),
         ..at_most("hash table, match, handed in together", "hash-match", 0.3)
+    },
+    Target {
+        panel: "as the source",
+        variant: "handed in together",
+        reference: Reference::Device(ONE_LINE),
+        ..at_most(
+            "hash table, match, handed in together, against a cache line each",
+            "hash-match",
+            1.2,
+        )
     },
     Target {
         reference: Reference::First,

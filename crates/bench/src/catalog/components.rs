@@ -449,7 +449,9 @@ fn thread_scheduling(participants: &Participants, effort: Effort) -> Plan {
             } else {
                 200_000
             };
-            let rounds = (yields / count).max(2);
+            // The end of each thread is in the time as well: at 65536 and three rounds it was three quarters of it.
+            let enough = (4_000_000 / count).min(30);
+            let rounds = (yields / count).max(enough).max(2);
             Task::Program {
                 program: program.index,
                 request: format!("{verb} count={count} rounds={rounds}"),

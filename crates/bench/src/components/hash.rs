@@ -74,15 +74,15 @@ impl Lines {
 
 /// What a run works on.
 enum Made {
-    Table(Table, bool),
+    Table(Box<Table>, bool),
     Lines(Lines),
 }
 
 impl Made {
     fn new(subject: Subject, size: usize) -> Self {
         match subject {
-            Subject::Table => Self::Table(Table::new(size), false),
-            Subject::Together => Self::Table(Table::new(size), true),
+            Subject::Table => Self::Table(Box::new(Table::new(size)), false),
+            Subject::Together => Self::Table(Box::new(Table::new(size)), true),
             Subject::Lines => Self::Lines(Lines::new(size)),
         }
     }

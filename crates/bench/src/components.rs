@@ -68,10 +68,12 @@ impl<'a> Request<'a> {
 fn answer(line: &str) -> Result<Vec<f64>> {
     let request = Request::parse(line)?;
     match request.verb {
-        "hash" => hash::samples(&request, false),
-        "hash-all" => hash::samples(&request, true),
+        "hash" => hash::samples(&request, hash::Subject::Table),
+        "hash-all" => hash::samples(&request, hash::Subject::Together),
+        "hash-lines" => hash::samples(&request, hash::Subject::Lines),
         "pool" => pool::samples(&request),
         "yield" => threads::yields(&request),
+        "stacks" => threads::stacks(&request),
         "signal" => threads::signals(&request),
         "create" => threads::creates(&request),
         verb => bail!("this program has no {verb}"),
@@ -181,8 +183,12 @@ mod tests {
             "hash mode=steady threads=1 runs=2 size=256 sweep=64 inserts=128 rounds=3 seed=1",
             "hash-all mode=insert threads=1 runs=2 size=256 sweep=64 inserts=128 rounds=1 seed=1",
             "hash-all mode=steady threads=1 runs=2 size=256 sweep=64 inserts=128 rounds=2 seed=1",
+            "hash-lines mode=insert threads=2 runs=2 size=256 sweep=64 inserts=128 rounds=1 seed=1",
+            "hash-lines mode=match threads=1 runs=2 size=256 sweep=64 inserts=128 rounds=1 seed=1",
+            "hash-lines mode=steady threads=1 runs=2 size=256 sweep=64 inserts=128 rounds=2 seed=1",
             "pool mode=source threads=3 runs=2 packets=96 rounds=4 sleep=1000 seed=1",
             "yield count=9 rounds=5 runs=2",
+            "stacks count=9 rounds=5 runs=2",
             "signal count=7 runs=2",
             "pool mode=steady threads=2 runs=2 packets=96 rounds=2 sleep=1000 seed=1",
         ] {

@@ -151,6 +151,8 @@ pub struct Table {
     secret: u64,
     /// The first buckets, born from the start.
     first: Lines,
+    /// The number of the first buckets is two to this power.
+    first_shift: u32,
     /// The buckets of each doubling; born when looked for.
     later: Box<[OnceLock<Lines>; DOUBLINGS]>,
     behind: Behind,
@@ -181,6 +183,7 @@ impl Table {
             } else {
                 RandomState::new().hash_one(buckets)
             },
+            first_shift: buckets.ilog2(),
             first,
             later: Box::new([const { OnceLock::new() }; DOUBLINGS]),
             behind: Behind::new(),
@@ -192,10 +195,21 @@ impl Table {
     #[inline]
     pub fn insert(&self, key: Key, side: Side, value: Value) -> Insertion {
         let receive = side == Side::Receive;
-        let (line, control) = self.lock(key);
-        if control.next() == 0 {
+        // Acquire: SYNC table.mask.
+        let mask = self.mask.load(Ordering::Acquire);
+        let line = self.line(self.hash(key.0) & mask);
+        // Whatever is not common is done elsewhere, in calls at the end of this function: so it keeps nothing
+        // across a call, and is short.
+        let Some(control) = line.try_lock() else {
+            return self.insert_anew(key, receive, value);
+        };
+        if self.mask.load(Ordering::Relaxed) != mask {
+            line.unlock(control);
+            return self.insert_anew(key, receive, value);
+        }
+        if control.is_one_line() {
             if let Some(place) = line.find(control, key.0) {
-                if control.is_receive(place) != receive && !control.is_queue(place) {
+                if control.is_single_of_other(place, receive) {
                     let found = line.value(place);
                     line.unlock(control.without(place));
                     return Insertion::Matched(Value(found));
@@ -206,7 +220,12 @@ impl Table {
                 return Insertion::Waits;
             }
         }
-        self.insert_slowly(line, control, key, receive, value)
+        if control.is_born() {
+            self.insert_slowly(line, control, key, receive, value)
+        } else {
+            line.unlock(control);
+            self.insert_anew(key, receive, value)
+        }
     }
 
     /// Inserts many values of one side, in order, and passes each with its result to `visit`. Like
@@ -236,7 +255,16 @@ impl Table {
         (inserted..fetched).for_each(|at| insert(ahead[at % AHEAD]));
     }
 
+    /// Inserts after the lock was held, or the table has grown.
     #[cold]
+    #[inline(never)]
+    fn insert_anew(&self, key: Key, receive: bool, value: Value) -> Insertion {
+        let (bucket, control) = self.lock(key);
+        self.insert_slowly(bucket, control, key, receive, value)
+    }
+
+    #[cold]
+    #[inline(never)]
     fn insert_slowly(
         &self,
         bucket: &BucketLine,
@@ -295,8 +323,9 @@ impl Table {
 
     #[inline]
     fn later_line(&self, index: u64) -> &BucketLine {
-        let doubling = (index / self.first.len() as u64).ilog2();
-        let start = (self.first.len() as u64) << doubling;
+        // The first buckets are a power of two in number, like each doubling.
+        let doubling = index.ilog2() - self.first_shift;
+        let start = 1 << index.ilog2();
         match self.later[doubling as usize].get() {
             Some(lines) => &lines[(index - start) as usize],
             None => unreachable!("the mask covers buckets that were not made"),

@@ -4,6 +4,7 @@
 //! from the far end of a virtual wire, or through a veth from the host's own stack.
 
 mod clocks;
+mod reflector;
 mod testbed;
 
 pub use clocks::IdleTimes;
@@ -26,6 +27,8 @@ pub enum Testbed {
     Veth,
     /// The far end of a veth with a plain socket program instead of the system.
     Sockets,
+    /// The far end of a veth whose frames one thread sends straight back, by AF_XDP.
+    Reflector,
 }
 
 /// The measured system.
@@ -129,6 +132,7 @@ pub fn measure(setting: &Setting, length: Duration, start: &Start) -> io::Result
         (Testbed::Veth, Processes) => testbed::on_processes(setting, length, start),
         (Testbed::Veth, _) => testbed::on_veth(setting, length),
         (Testbed::Sockets, _) => testbed::on_sockets(setting, length),
+        (Testbed::Reflector, _) => testbed::on_reflector(setting, length),
     }
 }
 
@@ -145,7 +149,12 @@ mod tests {
             program: "/nowhere".into(),
             words: Vec::new(),
         };
-        for testbed in [Testbed::Virtual, Testbed::Veth, Testbed::Sockets] {
+        for testbed in [
+            Testbed::Virtual,
+            Testbed::Veth,
+            Testbed::Sockets,
+            Testbed::Reflector,
+        ] {
             for run in [Run::Threads, Run::Fused] {
                 let mut description = Description::of(&[Work::Echo; 2]);
                 description.run = run;

@@ -7,7 +7,7 @@ use crate::experiment::{
     Budget, ComponentProgram, Convert, Effort, Experiment, Origin, Participants, Plan, SeriesPlan,
     Task,
 };
-use crate::results::{Chart, Scale};
+use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
 /// Initial slots of a table, as in the source.
@@ -42,6 +42,8 @@ struct Contender {
     verb: &'static str,
     /// The parameter that varies besides x and the library.
     variant: &'static str,
+    /// Whether it is the machine that is measured, under our loop.
+    is_device: bool,
 }
 
 const fn contender(stem: &'static str, name: &'static str, verb: &'static str) -> Contender {
@@ -50,6 +52,15 @@ const fn contender(stem: &'static str, name: &'static str, verb: &'static str) -
         name,
         verb,
         variant: "",
+        is_device: false,
+    }
+}
+
+/// A device, under the loops of our program.
+const fn device(name: &'static str, verb: &'static str) -> Contender {
+    Contender {
+        is_device: true,
+        ..contender("weft", name, verb)
     }
 }
 
@@ -57,7 +68,7 @@ const fn contender(stem: &'static str, name: &'static str, verb: &'static str) -
 struct Scheduler {
     stem: &'static str,
     name: &'static str,
-    /// Verbs of the requests to its program in the two experiments.
+    /// Verbs of the requests to its program in the two experiments; empty: it takes no part.
     yields: &'static str,
     signals: &'static str,
     /// The most threads with `--quick`, and otherwise.
@@ -85,6 +96,8 @@ fn base() -> Experiment {
              has been made.",
             "\"handed in together\": Weft's insert_all, which fetches the buckets of the next eight keys; the others \
              have no such call.",
+            "The device is no table: it takes a cache line for each key by one exchange, compares and writes a key there, and releases \
+             it; as many lines as the table has, in the same loop and threads. Below it is no table that keeps a key in a line.",
             "The source: flat at about 50 ns, libcuckoo and TBB above it and rising with the threads.",
         ],
         plan: hash_insert,
@@ -134,6 +147,8 @@ pub fn experiments() -> Vec<Experiment> {
                 "Argobots is in no package registry: --peer argobots=PREFIX measures a build of yours. may does not always \
                  come to the end of this loop, with 2 048 coroutines and more never within 15 s: it is measured to 512. tokio's \
                  tasks have no stack: their yield is a return to the executor.",
+                "The device is no scheduler: it writes two cache lines of each stack in turn, at the distances of our stacks, \
+                 as a switch does at least.",
             ],
             plan: thread_scheduling,
             ..base()
@@ -180,7 +195,11 @@ fn series(
         let mut programs = participants.programs.iter();
         let program = programs.find(|program| program.stem == contender.stem)?;
         Some(SeriesPlan {
-            role: program.role,
+            role: if contender.is_device {
+                Role::Device
+            } else {
+                program.role
+            },
             subject: contender.name.into(),
             variant: contender.variant.into(),
             panel: panel.into(),
@@ -251,9 +270,14 @@ const TOGETHER: Contender = Contender {
 };
 const ONE_CALL: Contender = contender("cuckoo", "libcuckoo uprase_fn", "hash-one-call");
 
+/// Name of the device that takes a cache line for each key.
+pub(crate) const ONE_LINE: &str = "device: a cache line for each key";
+/// Name of the device that does what the switches do to memory.
+const STACKS: &str = "device: stacks touched in turn";
+
 fn hash_insert(participants: &Participants, effort: Effort) -> Plan {
     let mut contenders = TABLES.to_vec();
-    contenders.push(TOGETHER);
+    contenders.extend([TOGETHER, device(ONE_LINE, "hash-lines")]);
     Plan {
         budget: runs(effort),
         series: hash_series(participants, effort, "", "insert", &contenders),
@@ -264,7 +288,7 @@ fn hash_insert(participants: &Participants, effort: Effort) -> Plan {
 
 fn hash_match(participants: &Participants, effort: Effort) -> Plan {
     let mut contenders = TABLES.to_vec();
-    contenders.extend([TOGETHER, ONE_CALL]);
+    contenders.extend([TOGETHER, ONE_CALL, device(ONE_LINE, "hash-lines")]);
     let mut series = hash_series(participants, effort, SOURCE, "match", &contenders);
     contenders.retain(|one| *one != TOGETHER);
     series.extend(hash_series(
@@ -316,8 +340,8 @@ fn packet_pool(participants: &Participants, effort: Effort) -> Plan {
     }
 }
 
-/// The libraries of threads.
-const SCHEDULERS: [Scheduler; 6] = [
+/// The libraries of threads, and the memory of their stacks without any.
+const SCHEDULERS: [Scheduler; 7] = [
     Scheduler {
         stem: "weft",
         name: "Weft fibers",
@@ -366,6 +390,14 @@ const SCHEDULERS: [Scheduler; 6] = [
         quick: 65_536,
         full: 1 << 20,
     },
+    Scheduler {
+        stem: "weft",
+        name: STACKS,
+        yields: "stacks",
+        signals: "",
+        quick: 65_536,
+        full: 1 << 20,
+    },
 ];
 
 fn scheduler_series(
@@ -383,7 +415,13 @@ fn scheduler_series(
         } else {
             scheduler.yields
         };
-        let contender = contender(scheduler.stem, scheduler.name, verb);
+        if verb.is_empty() {
+            continue;
+        }
+        let contender = Contender {
+            is_device: scheduler.name == STACKS,
+            ..contender(scheduler.stem, scheduler.name, verb)
+        };
         all.extend(series(participants, "", &[contender], |program, verb| {
             let places = places.iter().filter(|count| **count <= most);
             places
@@ -411,7 +449,9 @@ fn thread_scheduling(participants: &Participants, effort: Effort) -> Plan {
             } else {
                 200_000
             };
-            let rounds = (yields / count).max(2);
+            // The end of each thread is in the time as well: at 65536 and three rounds it was three quarters of it.
+            let enough = (4_000_000 / count).min(30);
+            let rounds = (yields / count).max(enough).max(2);
             Task::Program {
                 program: program.index,
                 request: format!("{verb} count={count} rounds={rounds}"),

@@ -53,6 +53,9 @@ pub fn experiments() -> Vec<Experiment> {
                  client, has core 0, the generator core 1.",
                 "Processor time is that of all that take part: components or program, generator, and the kernel on their \
                  behalf; time of other programs is not in it, nor what an idle core needs to wake.",
+                "The device that sends frames straight back: one thread with an AF_XDP socket that swaps addresses and ports, \
+                 without queues, clients and their stack. It has the same kernel and generator as the system: no system \
+                 on this wire costs less.",
                 "processes: each component has its own and maps what its role needs. fused: all in one thread, without \
                  protection.",
             ],
@@ -148,15 +151,14 @@ fn cost(_: &Participants, effort: Effort) -> Plan {
     let packet = Some(WireDriver::Packet);
     // Name in the legend; how the system is run, and its driver.
     let mut subjects = vec![
-        ("processes", Some((Run::Processes, None))),
-        ("fused", Some((Run::Fused, None))),
+        ("processes", (Run::Processes, None)),
+        ("fused", (Run::Fused, None)),
     ];
     if effort == Effort::Full {
-        subjects.push(("threads", Some((Run::Threads, None))));
-        subjects.push(("processes, packet sockets", Some((Run::Processes, packet))));
-        subjects.push(("fused, packet sockets", Some((Run::Fused, packet))));
+        subjects.push(("threads", (Run::Threads, None)));
+        subjects.push(("processes, packet sockets", (Run::Processes, packet)));
+        subjects.push(("fused, packet sockets", (Run::Fused, packet)));
     }
-    subjects.push(("", None));
     let panels = [
         ("processor time of all for a packet [µs]", Metric::Cost),
         ("throughput [Mbit/s]", Metric::Together),
@@ -165,18 +167,20 @@ fn cost(_: &Participants, effort: Effort) -> Plan {
         ("99th percentile [µs]", Metric::RoundTrip(0, 0.99)),
     ];
     let mut series = Vec::new();
+    let ours = subjects
+        .into_iter()
+        .map(|(variant, system)| (Role::Ours, "Weft", variant, system, Testbed::Veth));
+    let none = (Run::Threads, None);
+    let devices = [(SOCKETS, Testbed::Sockets), (STRAIGHT, Testbed::Reflector)]
+        .map(|(name, testbed)| (Role::Device, name, "", none, testbed));
+    let subjects: Vec<_> = ours.chain(devices).collect();
     for (panel, metric) in panels {
-        for (variant, system) in &subjects {
-            let (run, driver) = system.unwrap_or((Run::Threads, None));
+        for &(role, subject, variant, (run, driver), testbed) in &subjects {
             let cell = |&rate: &u64| {
                 let setting = Box::new(Setting {
                     description: echo(2, run, driver),
                     rates: vec![rate / 2; 2],
-                    testbed: if system.is_some() {
-                        Testbed::Veth
-                    } else {
-                        Testbed::Sockets
-                    },
+                    testbed,
                     apart: true,
                 });
                 let task = Task::Net {
@@ -187,17 +191,9 @@ fn cost(_: &Participants, effort: Effort) -> Plan {
                 (rate as f64, task)
             };
             series.push(SeriesPlan {
-                role: if system.is_some() {
-                    Role::Ours
-                } else {
-                    Role::Device
-                },
-                subject: if system.is_some() {
-                    "Weft".into()
-                } else {
-                    SOCKETS.into()
-                },
-                variant: (*variant).into(),
+                role,
+                subject: subject.into(),
+                variant: variant.into(),
                 panel: panel.into(),
                 cells: offered.iter().map(cell).collect(),
             });
@@ -210,6 +206,9 @@ fn cost(_: &Participants, effort: Effort) -> Plan {
         limit: None,
     }
 }
+
+/// The name in the legend of a thread that sends frames straight back.
+pub(crate) const STRAIGHT: &str = "device: frames sent straight back";
 
 /// The plain program's name in the legend.
 pub(crate) const SOCKETS: &str = "plain sockets, veth";

@@ -10,6 +10,7 @@ use weft_net::description::{Description, DriverThreads, Run, WireDescription};
 use weft_net::policy::Order;
 use weft_net_testbed::measure::{Setting, Testbed};
 
+use crate::catalog::datapath::{SOCKETS, STRAIGHT};
 use crate::experiment::{
     Budget, Effort, Experiment, Metric, Origin, Participants, Plan, SeriesPlan, Task,
 };
@@ -370,7 +371,8 @@ fn series_of(
     let (role, subject) = match testbed {
         Testbed::Virtual => (Role::Ours, "Weft, virtual"),
         Testbed::Veth => (Role::Ours, "Weft, veth"),
-        Testbed::Sockets => (Role::Device, "plain sockets, veth"),
+        Testbed::Sockets => (Role::Device, SOCKETS),
+        Testbed::Reflector => (Role::Device, STRAIGHT),
     };
     let setting = |x: u64| {
         let mut description = Description::of(&vec![Work::Echo; variant.clients]);

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use weft_atomic::{AtomicU64, Ordering};
 use weft_fiber::{Builder, Config, Fiber, JoinHandle, Runtime, park, yield_now};
+use weft_sys::Mapping;
 
 /// Two workers on a core each, for all requests.
 fn runtime() -> Result<&'static Runtime> {
@@ -90,6 +91,45 @@ pub(super) fn yields(request: &Request<'_>) -> Result<Vec<f64>> {
         Ok(took.as_nanos() as f64 / (count * rounds) as f64)
     };
     (0..runs).map(run).collect()
+}
+
+/// What a yield among so many fibers does to memory at least, by no scheduler: two lines at the top of each stack are
+/// written, stack by stack, at the distances of the default. Which stack is the next is known long before, so the processor
+/// fetches several at once.
+pub(super) fn stacks(request: &Request<'_>) -> Result<Vec<f64>> {
+    /// As stacks have it: by their number their tops are so many lines lower.
+    const COLOURS: usize = 64;
+    const LINE: usize = 64;
+    let (count, rounds): (usize, usize) = (request.number("count")?, request.number("rounds")?);
+    let runs: usize = request.number("runs")?;
+    if count * rounds == 0 {
+        bail!("count=0 leaves nothing to measure");
+    }
+    let stack = Config::default().stack;
+    let memory = Mapping::private(count * stack).context("no memory for so many stacks")?;
+    let touch = |round: usize| {
+        for number in 0..count {
+            let top = (number + 1) * stack - (number % COLOURS) * LINE;
+            for line in [3, 2] {
+                // The words of a frame: the lowest is read, and written with the next.
+                let at = top - line * LINE;
+                if let (Some(low), Some(next)) = (memory.atomic_u64(at), memory.atomic_u64(at + 8))
+                {
+                    let before = low.load(Ordering::Relaxed);
+                    low.store(before.wrapping_add(round as u64), Ordering::Relaxed);
+                    next.store(before, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    // The memory is there from here on.
+    touch(0);
+    let run = |_| {
+        let begin = Instant::now();
+        (0..rounds).for_each(touch);
+        begin.elapsed().as_nanos() as f64 / (count * rounds) as f64
+    };
+    Ok((0..runs).map(run).collect())
 }
 
 /// Time to create, run and join a fiber, by another of the same worker.

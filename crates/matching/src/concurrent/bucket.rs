@@ -16,6 +16,8 @@
 
 use weft_atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
 
+use super::memory::same_keys;
+
 /// Entries of a line.
 pub(super) const ENTRIES: usize = 4;
 
@@ -30,7 +32,7 @@ const QUEUES: u32 = 16;
 const NEXT: u32 = 32;
 const ALL: u64 = (1 << ENTRIES) - 1;
 
-/// The contents of a line.
+/// The contents of a line. Never has the bit of the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Control(pub(super) u64);
 
@@ -42,6 +44,20 @@ impl Control {
     #[inline]
     pub(super) fn is_born(self) -> bool {
         self.0 & BORN != 0
+    }
+
+    /// Whether the bucket is born and one line is all of it.
+    #[inline]
+    pub(super) fn is_one_line(self) -> bool {
+        const ALONE: u64 = BORN | (u32::MAX as u64) << NEXT;
+        self.0 & ALONE == BORN
+    }
+
+    /// Whether the entry is of the other side than this one, and a single value.
+    #[inline]
+    pub(super) fn is_single_of_other(self, place: usize, receive: bool) -> bool {
+        const KIND: u64 = 1 << RECEIVES | 1 << QUEUES;
+        self.0 >> place & KIND == u64::from(!receive) << RECEIVES
     }
 
     /// The taken entries, one bit each.
@@ -83,11 +99,8 @@ impl Control {
     /// The same, with the entry taken by a single value.
     #[inline]
     pub(super) fn with(self, place: usize, receive: bool) -> Self {
-        Self(
-            self.0
-                | 1 << (TAKEN as usize + place)
-                | u64::from(receive) << (RECEIVES as usize + place),
-        )
+        let entry = 1 << TAKEN | u64::from(receive) << RECEIVES;
+        Self(self.0 | entry << place)
     }
 
     /// The same, with the entry's value a queue, or single again.
@@ -121,18 +134,26 @@ impl BucketLine {
     /// Takes the lock; returns what the line holds.
     #[inline]
     pub(super) fn lock(&self) -> Control {
-        let found = self.control.load(Ordering::Relaxed);
+        match self.try_lock() {
+            Some(control) => control,
+            None => self.lock_slowly(),
+        }
+    }
+
+    /// Takes the lock if it is free; returns what the line holds.
+    #[inline]
+    pub(super) fn try_lock(&self) -> Option<Control> {
+        let free = self.control.load(Ordering::Relaxed) & !LOCKED;
         // Acquire: SYNC bucket.lock.
         let taken = self.control.compare_exchange(
-            found & !LOCKED,
-            found | LOCKED,
+            free,
+            free | LOCKED,
             Ordering::Acquire,
             Ordering::Relaxed,
         );
-        match taken {
-            Ok(found) => Control(found),
-            Err(_) => self.lock_slowly(),
-        }
+        // What was loaded, not what was exchanged, which is the same: a processor goes on with it before its
+        // turn to exchange has come.
+        taken.is_ok().then_some(Control(free))
     }
 
     #[cold]
@@ -165,7 +186,7 @@ impl BucketLine {
     #[inline]
     pub(super) fn unlock(&self, control: Control) {
         // Release: SYNC bucket.lock.
-        self.control.store(control.0 & !LOCKED, Ordering::Release);
+        self.control.store(control.0, Ordering::Release);
     }
 
     /// The control word of a line whose bucket the caller has locked.
@@ -182,11 +203,7 @@ impl BucketLine {
     /// The entry of this key among those taken.
     #[inline]
     pub(super) fn find(&self, control: Control, key: u64) -> Option<usize> {
-        let mut same = 0;
-        for (place, kept) in self.keys.iter().enumerate() {
-            same |= u64::from(kept.load(Ordering::Relaxed) == key) << place;
-        }
-        let found = same & control.taken();
+        let found = same_keys(&self.keys, key) & control.taken();
         (found != 0).then(|| found.trailing_zeros() as usize)
     }
 

@@ -13,6 +13,7 @@ use weft_sys::netns::NetworkNamespace;
 use weft_sys::{clock, cores};
 
 use super::clocks::Clocks;
+use super::reflector::Reflector;
 use super::{Measured, Setting};
 use crate::flow::Flow;
 use crate::generator::Generator;
@@ -286,4 +287,33 @@ pub(super) fn on_sockets(setting: &Setting, length: Duration) -> io::Result<Meas
         reports?,
         length.as_secs_f64(),
     ))
+}
+
+/// Measures a thread that sends frames straight back.
+pub(super) fn on_reflector(setting: &Setting, length: Duration) -> io::Result<Measured> {
+    /// As many as the card of a system of a few clients has.
+    const BUFFERS: u32 = 1024;
+    let veth = Veth::create()?;
+    let access = Access::to_veth(&veth, None, BUFFERS)?;
+    let reflector = Reflector::new(access.plug()?, BUFFERS)?;
+    let stop = weft_atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            if setting.apart {
+                cores::pin(&[0])?;
+            }
+            reflector.run(&stop)
+        });
+        let measured = warm_up(&veth.namespace, &setting.rates).and_then(|()| {
+            let before = clocks(None);
+            let reports = send_load(setting, &veth.namespace, length)?;
+            Ok((before, clocks(None), reports))
+        });
+        stop.store(true, Ordering::Relaxed);
+        let ran = running.join();
+        ran.unwrap_or_else(|_| Err(io::Error::other("the thread that sends back panicked")))?;
+        let (before, after, reports) = measured?;
+        let seconds = length.as_secs_f64();
+        Ok(difference(&before, &after, Vec::new(), reports, seconds))
+    })
 }

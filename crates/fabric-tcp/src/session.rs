@@ -116,8 +116,10 @@ enum Next {
     Later,
 }
 
-/// From this size on a frame goes straight from the poster's memory, by a call with several slices.
-const THROUGH: usize = 512;
+/// From this size on a frame goes straight from the poster's memory, by a call with several slices, if the peer has processed
+/// all others: then somebody may wait for just this one. In a stream of frames, and for shorter ones, the copy costs less than the
+/// slices.
+const THROUGH: usize = 16 << 10;
 
 /// The report about a peer that sends other bytes.
 pub const MALFORMED: &str =
@@ -204,6 +206,7 @@ impl<S: Stream> Session<S> {
         }
         self.goodbyes.take_back();
         if length >= THROUGH
+            && self.out.is_acknowledged()
             && let Life::Live(link) = &mut self.life
             && link.is_free()
             && self.out.is_flushed()

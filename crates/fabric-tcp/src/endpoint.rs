@@ -255,6 +255,7 @@ impl<N: Network> Tcp<N> {
             };
             let backlog = |session: &Session<N::Stream>| session.has_backlog();
             let unwatched = !self.watching.is_on();
+            self.peers.try_again(peer);
             if !ask || unwatched || self.peers.get(peer).is_some_and(backlog) {
                 found += self.receive(peer, sink, share);
             }
@@ -676,3 +677,61 @@ impl<N: Network> Tcp<N> {
 }
 
 const _: () = assert!(HEAD == 32);
+
+#[cfg(test)]
+mod tests {
+    use weft_fabric::conformance::Memory;
+
+    use super::*;
+
+    const BYTES: usize = 16 << 20;
+
+    /// Two members that have found enough to watch their connection no more.
+    fn unwatched() -> Vec<Tcp> {
+        let mut group = Tcp::group(2, |_| ()).expect("loopback is there");
+        for turn in 0..100_000 {
+            if group.iter().all(|one| !one.watching.is_on()) {
+                return group;
+            }
+            let [from, to] = [turn % 2, 1 - turn % 2];
+            let _ = group[from].try_send(Peer(to as u32), &[0; HEAD], b"one more");
+            group[to].poll(&mut Deaf, 64);
+        }
+        panic!("the connection is still watched");
+    }
+
+    /// Without room the one that sends asks nobody when there is some, until somebody is about to sleep.
+    #[test]
+    fn a_connection_that_is_not_watched_is_not_watched_for_room_either() {
+        let mut group = unwatched();
+        let (from, to) = (Memory::filled(BYTES, 7), Memory::filled(BYTES, 0));
+        let token = group[1]
+            .grant(to.region(), Some(Peer(0)), Rights::Write, Uses::Once)
+            .expect("fits");
+        let put = group[0].put(Peer(1), token, 0, from.region(), Operation(1));
+        assert_eq!(put, Ok(Posted::Pending));
+        for _ in 0..4 {
+            group[0].poll(&mut Deaf, 64);
+        }
+        let inspection = group[0].inspect(1).expect("they have met");
+        assert!(!inspection.flushed, "nobody reads: {inspection:?}");
+        assert!(!group[0].peers.is_blocked() && !group[0].watching.is_on());
+
+        let bell = group[0].bell();
+        let ticket = bell.prepare();
+        group[0].poll(&mut Deaf, 64);
+        assert!(group[0].peers.is_blocked() && group[0].watching.is_on());
+        bell.cancel(ticket);
+
+        for _ in 0..10_000_000 {
+            group.iter_mut().for_each(|one| _ = one.poll(&mut Deaf, 64));
+            if group[0].inspect(1).is_some_and(|it| it.transfers[1] == 0) {
+                let mut came = vec![0; BYTES];
+                to.region().copy_to_slice(&mut came);
+                assert!(came.iter().all(|byte| *byte == 7));
+                return;
+            }
+        }
+        panic!("not everything arrives: {:?}", group[0].inspect(1));
+    }
+}

@@ -98,22 +98,16 @@ impl From<&io::Error> for Failure {
     }
 }
 
-/// Whether the socket of a connection is watched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Watched {
-    No,
-    /// Watched as long as it waits for room to send.
-    ForRoom,
-    Yes,
-}
-
 /// One connection.
 pub struct Link<S> {
     /// The socket, which does not wait.
     socket: S,
-    /// It waits for room to send, and is watched for it.
+    /// It waits for room to send.
     blocked: bool,
-    watched: Watched,
+    /// Its socket is watched: for reading, and for room if it waits for that.
+    watched: bool,
+    /// Bytes that the kernel has taken.
+    sent: u64,
     /// Sending has failed. What came before is still to be read.
     failed: Option<Failure>,
     /// Uncounted frames, before everything else.
@@ -133,7 +127,8 @@ impl<S: Stream> Link<S> {
         Self {
             socket,
             blocked: false,
-            watched: Watched::Yes,
+            watched: true,
+            sent: 0,
             failed: None,
             urgent: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -153,37 +148,30 @@ impl<S: Stream> Link<S> {
         bell.rewatch(&self.socket, source, room)
     }
 
-    /// Watches it again for reading, unless it is watched.
+    /// Watches it again, unless it is watched.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn enter(&mut self, bell: &impl Poller<S>, source: EventSource) -> io::Result<()> {
-        if self.watched == Watched::No {
-            bell.watch(&self.socket, source, false)?;
+        if !self.watched {
+            bell.watch(&self.socket, source, self.blocked)?;
         }
-        self.watched = Watched::Yes;
+        self.watched = true;
         Ok(())
     }
 
-    /// Stops watching it for reading.
+    /// Stops watching it.
     pub fn leave(&mut self, bell: &impl Poller<S>) {
-        self.watched = match (self.watched, self.blocked) {
-            (Watched::Yes, true) => Watched::ForRoom,
-            (Watched::Yes, false) => {
-                bell.unwatch(&self.socket);
-                Watched::No
-            }
-            (other, _) => other,
-        };
+        if std::mem::take(&mut self.watched) {
+            bell.unwatch(&self.socket);
+        }
     }
 
-    /// There was no room to send: nothing is sent until the bell says that there is.
+    /// There was no room to send: nothing is sent until the bell says that there is, or, while it is not watched, until the
+    /// next look tries.
     pub fn block(&mut self, bell: &impl Poller<S>, source: EventSource) {
         self.blocked = true;
-        if self.watched == Watched::No {
-            self.watched = Watched::ForRoom;
-            let _ = bell.watch(&self.socket, source, true);
-        } else {
+        if self.watched {
             let _ = self.watch(bell, source, true);
         }
     }
@@ -191,19 +179,22 @@ impl<S: Stream> Link<S> {
     /// There is room again. False: nobody waited for room.
     pub fn unblock(&mut self, bell: &impl Poller<S>, source: EventSource) -> bool {
         let waited = std::mem::take(&mut self.blocked);
-        if waited && self.watched == Watched::ForRoom {
-            self.watched = Watched::No;
-            bell.unwatch(&self.socket);
-        } else if waited {
+        if waited && self.watched {
             let _ = self.watch(bell, source, false);
         }
         waited
     }
 
-    /// Whether it waits for room to send.
+    /// Whether it waits for the bell to say that there is room to send.
     #[inline]
     pub fn is_blocked(&self) -> bool {
-        self.blocked
+        self.blocked && self.watched
+    }
+
+    /// It is not watched, and had no room to send: sending may be tried again. False: there is nothing to try.
+    #[inline]
+    pub fn dare(&mut self) -> bool {
+        !self.watched && std::mem::take(&mut self.blocked)
     }
 
     /// Whether to try sending: there may be room, and sending has not failed.
@@ -228,8 +219,15 @@ impl<S: Stream> Link<S> {
     /// # Errors
     /// The connection is broken.
     #[inline]
-    pub fn send(&self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
-        self.socket.send(parts)
+    pub fn send(&mut self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
+        let sent = self.socket.send(parts)?;
+        self.sent += sent.unwrap_or(0) as u64;
+        Ok(sent)
+    }
+
+    /// How many bytes the kernel has taken in all.
+    pub fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Sets the uncounted frame that goes before everything else.
@@ -483,7 +481,7 @@ impl<S: Stream> Link<S> {
             self.seal(&[&urgent]);
             return self.flush_sealed();
         }
-        let sent = self.socket.send(&[SendSlice::Bytes(&urgent)])?.unwrap_or(0);
+        let sent = self.send(&[SendSlice::Bytes(&urgent)])?.unwrap_or(0);
         self.urgent = urgent[sent..].to_vec();
         Ok(self.urgent.is_empty())
     }
@@ -515,7 +513,12 @@ impl<S: Stream> Link<S> {
     /// The connection is broken.
     pub fn flush_sealed(&mut self) -> io::Result<bool> {
         match &mut self.sealed {
-            Some(sealed) => sealed.flush(&self.socket),
+            Some(sealed) => {
+                let unsent = sealed.unsent();
+                let flushed = sealed.flush(&self.socket);
+                self.sent += (unsent - sealed.unsent()) as u64;
+                flushed
+            }
             None => Ok(true),
         }
     }

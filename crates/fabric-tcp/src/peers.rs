@@ -170,7 +170,7 @@ impl<N: Network> Peers<N> {
         self.turn = self.turn.wrapping_add(1);
     }
 
-    /// Whether one of the connections waits for room to send.
+    /// Whether one of the connections waits for the bell to say that there is room to send.
     pub fn is_blocked(&self) -> bool {
         let blocked = |peer: &u32| self.get(*peer).is_some_and(Session::is_blocked);
         self.connected.iter().any(blocked)
@@ -379,6 +379,16 @@ impl<N: Network> Peers<N> {
         let waited = session.unblock(&*self.bell, peer);
         self.progressed += usize::from(waited);
         waited
+    }
+
+    /// See [`Session::try_again`].
+    #[inline]
+    pub fn try_again(&mut self, peer: u32) {
+        let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
+            return;
+        };
+        let (sent, moved) = session.try_again(&*self.bell, peer);
+        self.progressed += usize::from(moved || sent == Sent::Failed);
     }
 
     /// Ends a grant: nothing is read or written by it after this. True: the session with this peer is to be

@@ -60,6 +60,11 @@ impl Sealed {
         self.at == self.filled
     }
 
+    /// Bytes that are sealed and not sent.
+    pub fn unsent(&self) -> usize {
+        self.filled - self.at
+    }
+
     /// The place of the next record in `raw`, without the length before it, if it has arrived whole.
     fn whole(&self) -> Option<Range<usize>> {
         let (length, rest) = self.raw[self.start..self.end].split_first_chunk::<LENGTH>()?;

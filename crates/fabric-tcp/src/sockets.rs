@@ -17,6 +17,9 @@ const SHORT: Duration = Duration::from_micros(200);
 /// Bytes under way on a short path. The kernel doubles this, for its own needs.
 const NEAR: usize = 512 << 10;
 
+/// A control of congestion that each kernel has, and each user may choose.
+const SIMPLEST: &str = "reno";
+
 /// Listens at an address, on a port that the system chooses. Accepted connections inherit their settings from
 /// the listener, which saves eight system calls for each connection of an intruder.
 pub(crate) fn listen(
@@ -60,11 +63,28 @@ pub(crate) fn prepare(socket: &OwnedFd, patience: Duration) {
 /// On a short path, what is under way stays small enough for the cache of a core: the sender's copy into the
 /// kernel and the receiver's copy out of it then touch memory in the cache. On a long one the kernel finds out how
 /// much must be under way.
+///
+/// Within a host nobody else uses the path: the simplest control of congestion is enough there. Others cost each message more, and
+/// those that pace a stream have it wait for a timer.
 pub(crate) fn fit(socket: &OwnedFd) {
     // A refusal of the kernel here costs speed, not correctness.
+    if is_within_host(socket) {
+        let _ = sockopt::set_tcp_congestion(socket, SIMPLEST);
+    }
     if socket::round_trip(socket).is_ok_and(|time| time < SHORT) {
         let _ = sockopt::set_socket_send_buffer_size(socket, NEAR);
     }
+}
+
+/// Whether both ends of a connection have the same address: then it leads through no network.
+fn is_within_host(socket: &OwnedFd) -> bool {
+    let address = |end: rustix::io::Result<rustix::net::SocketAddrAny>| {
+        let address = SocketAddr::try_from(end.ok()?).ok()?;
+        Some(address.ip())
+    };
+    let here = address(rustix::net::getsockname(socket));
+    let there = rustix::net::getpeername(socket).ok().flatten();
+    here.is_some() && here == there.and_then(|there| address(Ok(there)))
 }
 
 /// The error that ended a connection. The kernel also ends a connection after the set time if the other host answers but has no more
@@ -132,5 +152,24 @@ mod tests {
         assert_eq!(sockopt::tcp_keepidle(&socket), Ok(Duration::from_secs(1)));
         assert_eq!(sockopt::tcp_keepintvl(&socket), Ok(Duration::from_secs(1)));
         assert_eq!(sockopt::tcp_user_timeout(&socket), Ok(7000));
+    }
+
+    /// The control of congestion of a connection between these two addresses of this host, once it is tuned.
+    fn congestion(from: [u8; 4], to: [u8; 4]) -> String {
+        let (_listener, address) = listen(to.into(), Duration::from_secs(7)).expect("loopback");
+        let socket = stream(&address.ip()).expect("a descriptor is left");
+        rustix::net::bind(&socket, &SocketAddr::from((from, 0))).expect("an address of this host");
+        let _ = rustix::net::connect(&socket, &address);
+        fit(&socket);
+        sockopt::tcp_congestion(&socket).expect("it is one of TCP")
+    }
+
+    #[test]
+    fn the_simplest_control_of_congestion_is_for_connections_within_a_host() {
+        let untouched = stream(&[127, 0, 0, 1].into()).expect("a descriptor is left");
+        let usual = sockopt::tcp_congestion(&untouched).expect("it is one of TCP");
+        assert_eq!(congestion([127, 0, 0, 1], [127, 0, 0, 1]), SIMPLEST);
+        let looks_remote = congestion([127, 0, 0, 1], [127, 0, 0, 2]);
+        assert_eq!(looks_remote, usual, "it may lead through a network");
     }
 }

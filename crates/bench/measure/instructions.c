@@ -385,7 +385,7 @@ static void go(int rank)
         MPI_Recv(&nothing, 1, MPI_BYTE, 1, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* A barrier of two without waiting: the other rank is in it already. There it is held by a signal, in whose handler it waits outside
+/* A collective of two without waiting: the other rank is in it already, or has done its part. There it is held by a signal, in whose handler it waits outside
  * of MPI until rank 0 has counted. It may have been about to sleep: a message cancels that, which is not counted. */
 static pid_t other;
 
@@ -413,8 +413,52 @@ static void barrier(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* The fewest instructions of several barriers: in some the other rank may be held before it has arrived. */
-static long least_of_barriers(int rank)
+static void bcast(void)
+{
+    MPI_Bcast(words[0], bytes, MPI_BYTE, 1, MPI_COMM_WORLD);
+}
+
+static void gather(void)
+{
+    MPI_Gather(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static void allgather(void)
+{
+    MPI_Allgather(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void alltoall(void)
+{
+    MPI_Alltoall(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void reduce(void)
+{
+    MPI_Reduce(words[0], words[1], bytes / 8, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+static void allreduce(void)
+{
+    MPI_Allreduce(words[0], words[1], bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* The collective that is asked for, or none. */
+static void (*collective_of(const struct task *task))(void)
+{
+    static const struct {
+        const char *name;
+        void (*body)(void);
+    } all[] = {{"barrier", barrier},   {"bcast", bcast},   {"gather", gather},      {"allgather", allgather},
+               {"alltoall", alltoall}, {"reduce", reduce}, {"allreduce", allreduce}};
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++)
+        if (task_is(task, "call", all[index].name))
+            return all[index].body;
+    return NULL;
+}
+
+/* The fewest instructions of several: in some the other rank may be held before it has arrived. */
+static long least_of_meetings(int rank, void (*meet)(void))
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -431,12 +475,12 @@ static long least_of_barriers(int rank)
         if (rank == 1) {
             struct itimerval soon = {.it_value = {0, 2000}};
             setitimer(ITIMER_REAL, &soon, NULL);
-            barrier();
+            meet();
             MPI_Recv(&rank, 0, MPI_INT, 0, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
             await_signal(SIGUSR1);
             MPI_Send(&rank, 0, MPI_INT, 1, GO, MPI_COMM_WORLD);
-            long steps = steps_of(barrier) - self;
+            long steps = steps_of(meet) - self;
             kill(other, SIGUSR2);
             if (!least || steps < least)
                 least = steps;
@@ -450,7 +494,7 @@ static double count(const struct task *task)
 {
     long steps = 0;
     int counter = 1; /* the rank that counts */
-    void (*access)(void) = one_sided_of(task);
+    void (*access)(void) = one_sided_of(task), (*meet)(void) = collective_of(task);
     MPI_Barrier(MPI_COMM_WORLD);
     if (task_is(task, "call", "send") || task_is(task, "call", "isend")) {
         counter = 0;
@@ -513,10 +557,10 @@ static double count(const struct task *task)
             send();
             MPI_Barrier(MPI_COMM_WORLD);
         }
-    } else if (task_is(task, "call", "barrier")) {
+    } else if (meet) {
         counter = 0;
         if (task->rank < 2)
-            steps = self + CALLS * least_of_barriers(task->rank);
+            steps = self + CALLS * least_of_meetings(task->rank, meet);
     } else if (task_is(task, "call", "iprobe")) {
         if (task->rank == 1)
             steps = steps_of(probe);

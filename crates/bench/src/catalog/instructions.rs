@@ -7,7 +7,7 @@ use crate::experiment::{
 use crate::results::{Chart, Scale};
 
 /// The calls of `measure/instructions.c`, by its names and by common names.
-const CALLS: [(&str, &str); 15] = [
+const CALLS: [(&str, &str); 21] = [
     ("send", "MPI_Send"),
     ("isend", "MPI_Isend and MPI_Wait"),
     ("recv", "MPI_Recv, the message is there but was not seen"),
@@ -24,11 +24,28 @@ const CALLS: [(&str, &str); 15] = [
     ("test", "MPI_Test in vain"),
     ("iprobe", "MPI_Iprobe in vain"),
     ("barrier", "MPI_Barrier of two, the other is there"),
+    ("bcast", "MPI_Bcast of two, the root has shown its data"),
+    ("gather", "MPI_Gather of two, the other is there"),
+    ("allgather", "MPI_Allgather of two, the other is there"),
+    ("alltoall", "MPI_Alltoall of two, the other is there"),
+    ("reduce", "MPI_Reduce of two, the other is there"),
+    ("allreduce", "MPI_Allreduce of two, the other is there"),
     ("put", "MPI_Put and MPI_Win_flush"),
     ("get", "MPI_Get and MPI_Win_flush"),
     ("fetch_and_op", "MPI_Fetch_and_op and MPI_Win_flush"),
     ("compare_and_swap", "MPI_Compare_and_swap and MPI_Win_flush"),
     ("accumulate", "MPI_Accumulate and MPI_Win_flush"),
+];
+
+/// Those in which both ranks take part.
+const TOGETHER: [&str; 7] = [
+    "barrier",
+    "bcast",
+    "gather",
+    "allgather",
+    "alltoall",
+    "reduce",
+    "allreduce",
 ];
 
 /// The experiment.
@@ -55,8 +72,9 @@ fn instructions(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(vec![8, 512], vec![8, 64, 512, 4096]);
     let mut series = Vec::new();
     for (call, panel) in CALLS {
-        // These work on one element.
-        let single = matches!(call, "fetch_and_op" | "compare_and_swap" | "barrier");
+        // These work on one element, or are counted with little data, for which no implementation needs an answer.
+        let single =
+            matches!(call, "fetch_and_op" | "compare_and_swap") || TOGETHER.contains(&call);
         let sizes = if single { &sizes[..1] } else { &sizes };
         series.extend(per_implementation(participants, "", panel, |index| {
             let cell = |&size: &u32| {

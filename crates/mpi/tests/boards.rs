@@ -169,7 +169,7 @@ fn sum(count: usize, datatype: &Arc<Datatype>, user: bool) -> Reduction {
 
 /// Whether a rank tries to end it at once, as entry points do. Not all do in each collective: for the others it is the same.
 fn tries(drawn: &Drawn, rank: usize) -> bool {
-    !drawn.in_place && !drawn.user && (drawn.number + rank) % 3 != 0
+    !drawn.in_place && !drawn.user && !(drawn.number + rank).is_multiple_of(3)
 }
 
 /// Carries it out, and compares what this rank gets.

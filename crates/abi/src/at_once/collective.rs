@@ -15,6 +15,12 @@ use super::{bytes, communicator};
 use crate::generated::constants as k;
 use crate::{c, state};
 
+/// The communicator of a call, if it has a board. First of all: without one nothing here has a point.
+#[inline(always)]
+fn with_board(handle: c::Comm) -> Option<&'static Comm> {
+    communicator(handle).filter(|comm| comm.has_board())
+}
+
 /// Some elements of a call, not none.
 ///
 /// # Safety
@@ -87,9 +93,11 @@ pub unsafe fn bcast(
     root: c_int,
     comm: c::Comm,
 ) -> bool {
+    let Some(comm) = with_board(comm) else {
+        return false;
+    };
     // SAFETY: as the caller promises.
-    let data = unsafe { elements(buffer, count, datatype) };
-    let (Some(data), Some(comm)) = (data, communicator(comm)) else {
+    let Some(data) = (unsafe { elements(buffer, count, datatype) }) else {
         return false;
     };
     comm.bcast_at_once(data, root.cast_unsigned())
@@ -111,9 +119,11 @@ pub unsafe fn gather(
     root: c_int,
     comm: c::Comm,
 ) -> bool {
+    let Some(comm) = with_board(comm) else {
+        return false;
+    };
     // SAFETY: as the caller promises.
-    let own = unsafe { elements(sendbuf.cast_mut(), sendcount, sendtype) };
-    let (Some(own), Some(comm)) = (own, communicator(comm)) else {
+    let Some(own) = (unsafe { elements(sendbuf.cast_mut(), sendcount, sendtype) }) else {
         return false;
     };
     let root = root.cast_unsigned();
@@ -143,9 +153,11 @@ pub unsafe fn scatter(
     root: c_int,
     comm: c::Comm,
 ) -> bool {
+    let Some(comm) = with_board(comm) else {
+        return false;
+    };
     // SAFETY: as the caller promises.
-    let own = unsafe { elements(recvbuf, recvcount, recvtype) };
-    let (Some(own), Some(comm)) = (own, communicator(comm)) else {
+    let Some(own) = (unsafe { elements(recvbuf, recvcount, recvtype) }) else {
         return false;
     };
     let root = root.cast_unsigned();
@@ -173,7 +185,7 @@ pub unsafe fn allgather(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> bool {
-    let Some(comm) = communicator(comm) else {
+    let Some(comm) = with_board(comm) else {
         return false;
     };
     // SAFETY: as the caller promises.
@@ -203,7 +215,7 @@ pub unsafe fn alltoall(
     recvtype: c::Datatype,
     comm: c::Comm,
 ) -> bool {
-    let Some(comm) = communicator(comm) else {
+    let Some(comm) = with_board(comm) else {
         return false;
     };
     // SAFETY: as the caller promises.
@@ -239,7 +251,10 @@ pub unsafe fn reduce(
     root: c_int,
     comm: c::Comm,
 ) -> bool {
-    let (Some(reduction), Some(comm)) = (reduction(op, datatype), communicator(comm)) else {
+    let Some(comm) = with_board(comm) else {
+        return false;
+    };
+    let Some(reduction) = reduction(op, datatype) else {
         return false;
     };
     let root = root.cast_unsigned();
@@ -266,7 +281,10 @@ pub unsafe fn allreduce(
     op: c::Op,
     comm: c::Comm,
 ) -> bool {
-    let (Some(reduction), Some(comm)) = (reduction(op, datatype), communicator(comm)) else {
+    let Some(comm) = with_board(comm) else {
+        return false;
+    };
+    let Some(reduction) = reduction(op, datatype) else {
         return false;
     };
     // SAFETY: as the caller promises.

@@ -124,17 +124,16 @@ impl Comm {
     /// As [`barrier_at_once`](Self::barrier_at_once), with what the engine is to be told if it was done.
     #[inline(always)]
     pub(crate) fn meet_at_once(&self, tell: impl FnOnce(&mut Engine)) -> bool {
-        let state = self.board.load(Ordering::Relaxed);
-        if state <= TRIAL || state == NEVER {
+        if !self.has_board() {
             return false;
         }
+        let id = BoardId(self.board.load(Ordering::Relaxed) - (TRIAL + 1));
         let begun = &self.begun[Form::Blocking as usize];
         // One thread at a time begins blocking collectives of a communicator.
         let number = begun.load(Ordering::Relaxed);
         let Some(mut engine) = self.shared().try_by_bias() else {
             return false;
         };
-        let id = BoardId(state - (TRIAL + 1));
         let call = on_board::barrier(Form::Blocking.numbered(number));
         let met = engine.meet_at_once(id, call);
         if met {
@@ -142,6 +141,14 @@ impl Comm {
             tell(&mut engine);
         }
         met
+    }
+
+    /// Whether it has a board.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_board(&self) -> bool {
+        let state = self.board.load(Ordering::Relaxed);
+        state > TRIAL && state != NEVER
     }
 
     /// Takes this rank's part in a small collective, and does `end` with the board. False if that is not all that there is to do:
@@ -152,17 +159,16 @@ impl Comm {
         part: impl FnOnce(u32) -> Part<'a>,
         end: impl FnOnce(&Board) -> bool,
     ) -> bool {
-        let state = self.board.load(Ordering::Relaxed);
-        if state <= TRIAL || state == NEVER {
+        if !self.has_board() {
             return false;
         }
+        let id = BoardId(self.board.load(Ordering::Relaxed) - (TRIAL + 1));
         let begun = &self.begun[Form::Blocking as usize];
         // One thread at a time begins blocking collectives of a communicator.
         let number = begun.load(Ordering::Relaxed);
         let Some(mut engine) = self.shared().try_by_bias() else {
             return false;
         };
-        let id = BoardId(state - (TRIAL + 1));
         let part = part(Form::Blocking.numbered(number));
         let Some(board) = engine.take_part_at_once(id, &part) else {
             return false;

@@ -2,9 +2,7 @@
 //! within a few looks.
 //!
 //! If it does not come, or if a member shows something else, the collective is *begun*: the full path, which the call takes
-//! then, goes on behind this rank's [arrival](Epochs::enter), and has all the ways to wait and to explain.
-//!
-//! [`Epochs::enter`]: super::Epochs::enter
+//! then, goes on behind this rank's [arrival](super::Epochs::enter), and has all the ways to wait and to explain.
 
 use weft_fabric::board::{Board, Note};
 use weft_fabric::{Fabric, Region};

@@ -28,7 +28,7 @@ fn with_board(handle: c::Comm) -> Option<&'static Comm> {
 #[inline(always)]
 unsafe fn elements(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Elements> {
     // SAFETY: as the caller promises.
-    unsafe { bytes(address, count, datatype) }.filter(|(region, _)| region.len() > 0)
+    unsafe { bytes(address, count, datatype) }.filter(|(region, _)| !region.is_empty())
 }
 
 /// The blocks of all ranks, each of so many elements.

@@ -60,6 +60,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn run(arguments: &Arguments) -> Result<()> {
     let home = target(&root()?).join("wheel");
     let wheel = build(&home, arguments.out.as_deref().unwrap_or(&home))?;
+    compress(&home, &wheel)?;
     if arguments.check {
         check(&install(&home, &wheel)?)?;
     }
@@ -67,9 +68,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds the wheel and installs it; returns the prefix.
+/// Builds the wheel and installs it; returns the prefix. In a folder of its own, for another process may build the one that is
+/// to be published meanwhile; and not compressed as far as possible, which changes none of its files.
 pub fn installed() -> Result<PathBuf> {
-    let home = target(&root()?).join("wheel");
+    let home = target(&root()?).join("wheel-installed");
     let wheel = build(&home, &home)?;
     install(&home, &wheel)
 }
@@ -130,19 +132,26 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
     )?;
     fs::write(name.join("METADATA"), metadata(&root)?)?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let python = environment(&home.join("tools"), &["wheel", "zopfli"])?;
-    let mut pack = Command::new(&python);
+    let mut pack = Command::new(tools(home)?);
     pack.args(["-m", "wheel", "pack", "--dest-dir"])
         .arg(out)
         .arg(&tree);
     succeed(&mut pack, "wheel pack")?;
-    let wheel = out.join(format!("weft_mpi-{VERSION}-{tag}.whl"));
-    let mut compress = Command::new(python);
+    Ok(out.join(format!("weft_mpi-{VERSION}-{tag}.whl")))
+}
+
+/// The interpreter that has what packs wheels.
+fn tools(home: &Path) -> Result<PathBuf> {
+    environment(&home.join("tools"), &["wheel", "zopfli"])
+}
+
+/// Makes the wheel as small as the format allows.
+fn compress(home: &Path, wheel: &Path) -> Result<()> {
+    let mut compress = Command::new(tools(home)?);
     compress
-        .arg(root.join("xtask/src/wheel/pack.py"))
-        .arg(&wheel);
-    succeed(&mut compress, "pack.py")?;
-    Ok(wheel)
+        .arg(root()?.join("xtask/src/wheel/pack.py"))
+        .arg(wheel);
+    succeed(&mut compress, "pack.py")
 }
 
 /// The metadata that `pip show` and an index display.

@@ -181,11 +181,8 @@ impl Arrivals {
     /// arrived](Self::is_ahead) there, so there is room for it.
     #[inline]
     pub fn arrive_last(&mut self, stamp: &AtomicU64) {
-        self.epoch += 1;
-        self.seen = self.members;
-        self.complete = self.epoch;
-        // Release: SYNC arrivals.stamp.
-        stamp.store(self.epoch, Ordering::Release);
+        self.arrive_by(stamp);
+        self.note_all();
     }
 
     /// The fence after arriving, before the look that decides who is the last.

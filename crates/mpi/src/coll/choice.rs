@@ -17,7 +17,7 @@
 //! a crowded host by measuring 4, 8 and 17 ranks on two cores. The experiments `collectives-small` and
 //! `collectives-ranks` show their effect.
 
-use weft_fabric::board::Board;
+use weft_fabric::board::{Board, MOST_MEMBERS};
 
 use super::on_board::{Demand, Kind};
 use super::{Hosts, Members};
@@ -52,7 +52,7 @@ pub(super) fn on_board(
     size: usize,
     crowded: impl FnOnce() -> bool,
 ) -> Option<OnBoard> {
-    if demand.shown <= Board::capacity_ahead_for(size) && demand.read <= ALL_READ {
+    if fits_at_once(demand.shown, demand.read, size) {
         return Some(OnBoard::ByEach);
     }
     on_board_in_slices(demand, size, crowded())
@@ -61,23 +61,22 @@ pub(super) fn on_board(
 /// Whether a collective whose members show `shown` bytes and read `read` is done on the board of `size` members in one epoch, by each
 /// for itself.
 #[inline(always)]
-pub(super) fn fits_at_once(shown: usize, read: usize, size: u32) -> bool {
-    shown <= Board::INLINE || {
-        let ahead = Board::capacity_ahead_for(size as usize);
-        shown <= ahead && read <= ALL_READ
-    }
+pub(super) fn fits_at_once(shown: usize, read: usize, size: usize) -> bool {
+    shown <= Board::INLINE || shown <= Board::capacity_ahead_for(size) && read <= ALL_READ
 }
+
+const _: () = assert!(
+    Board::INLINE * MOST_MEMBERS <= ALL_READ,
+    "what lies beside the stamps is little for all together"
+);
 
 /// The same where each member shows a block of `each` bytes for every one.
 #[inline(always)]
-pub(super) fn blocks_fit_at_once(each: usize, size: u32) -> bool {
-    let size = size as usize;
+pub(super) fn blocks_fit_at_once(each: usize, size: usize) -> bool {
     let all = each.saturating_mul(size);
-    all <= Board::INLINE || {
-        let ahead = Board::capacity_ahead_for(size);
-        // Where the data go in slices, the parts of a slice are of whole words.
-        all <= ahead && all <= ALL_READ && each <= Board::capacity_for(size) / size / 8 * 8
-    }
+    // Where the data go in slices, the parts of a slice are of whole words.
+    fits_at_once(all, all, size)
+        && (all <= Board::INLINE || each <= Board::capacity_for(size) / size / 8 * 8)
 }
 
 /// The same of much data.

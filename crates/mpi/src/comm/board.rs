@@ -8,6 +8,7 @@
 //! All members decide alike: they count alike, and tell each other by messages whether there is a board.
 
 use weft_atomic::Ordering;
+use weft_atomic::biased::ByBias;
 use weft_fabric::SharedKey;
 use weft_fabric::board::Board;
 
@@ -124,31 +125,16 @@ impl Comm {
     /// As [`barrier_at_once`](Self::barrier_at_once), with what the engine is to be told if it was done.
     #[inline(always)]
     pub(crate) fn meet_at_once(&self, tell: impl FnOnce(&mut Engine)) -> bool {
-        if !self.has_board() {
-            return false;
-        }
-        let id = BoardId(self.board.load(Ordering::Relaxed) - (TRIAL + 1));
-        let begun = &self.begun[Form::Blocking as usize];
-        // One thread at a time begins blocking collectives of a communicator.
-        let number = begun.load(Ordering::Relaxed);
-        let Some(mut engine) = self.shared().try_by_bias() else {
+        let Some((id, number, mut engine)) = self.come_by_bias() else {
             return false;
         };
         let call = on_board::barrier(Form::Blocking.numbered(number));
         let met = engine.meet_at_once(id, call);
         if met {
-            begun.store(number.wrapping_add(1), Ordering::Relaxed);
+            self.count_begun(number);
             tell(&mut engine);
         }
         met
-    }
-
-    /// Whether it has a board.
-    #[inline(always)]
-    #[must_use]
-    pub fn has_board(&self) -> bool {
-        let state = self.board.load(Ordering::Relaxed);
-        state > TRIAL && state != NEVER
     }
 
     /// Takes this rank's part in a small collective, and does `end` with the board. False if that is not all that there is to do:
@@ -159,22 +145,41 @@ impl Comm {
         part: impl FnOnce(u32) -> Part<'a>,
         end: impl FnOnce(&Board) -> bool,
     ) -> bool {
-        if !self.has_board() {
-            return false;
-        }
-        let id = BoardId(self.board.load(Ordering::Relaxed) - (TRIAL + 1));
-        let begun = &self.begun[Form::Blocking as usize];
-        // One thread at a time begins blocking collectives of a communicator.
-        let number = begun.load(Ordering::Relaxed);
-        let Some(mut engine) = self.shared().try_by_bias() else {
+        let Some((id, number, mut engine)) = self.come_by_bias() else {
             return false;
         };
         let part = part(Form::Blocking.numbered(number));
         let Some(board) = engine.take_part_at_once(id, &part) else {
             return false;
         };
-        begun.store(number.wrapping_add(1), Ordering::Relaxed);
+        self.count_begun(number);
         end(board)
+    }
+
+    /// Whether it has a board.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_board(&self) -> bool {
+        let state = self.board.load(Ordering::Relaxed);
+        state > TRIAL && state != NEVER
+    }
+
+    /// The board, how many blocking collectives have begun, and the engine if this thread has the bias.
+    #[inline(always)]
+    fn come_by_bias(&self) -> Option<(BoardId, u32, ByBias<'_, Engine>)> {
+        if !self.has_board() {
+            return None;
+        }
+        let id = BoardId(self.board.load(Ordering::Relaxed) - (TRIAL + 1));
+        let number = self.begun[Form::Blocking as usize].load(Ordering::Relaxed);
+        Some((id, number, self.shared().try_by_bias()?))
+    }
+
+    /// One more blocking collective has begun than these.
+    #[inline(always)]
+    fn count_begun(&self, number: u32) {
+        // One thread at a time begins blocking collectives of a communicator.
+        self.begun[Form::Blocking as usize].store(number.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Another collective that a board would do: answers the board if there is one now.

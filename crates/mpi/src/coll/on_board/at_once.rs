@@ -127,8 +127,8 @@ impl Comm {
     #[inline(always)]
     #[must_use]
     pub fn bcast_at_once(&self, (data, code): Elements, root: u32) -> bool {
-        let (each, root) = (data.len(), root as usize);
-        if root >= self.size() as usize || !choice::fits_at_once(each, each, self.size()) {
+        let (each, root, size) = (data.len(), root as usize, self.size() as usize);
+        if root >= size || !choice::fits_at_once(each, each, size) {
             return false;
         }
         let shape = Shape {
@@ -153,7 +153,7 @@ impl Comm {
     #[must_use]
     pub fn gather_at_once(&self, (own, code): Elements, all: Option<Region>, root: u32) -> bool {
         let (each, root, size) = (own.len(), root as usize, self.size() as usize);
-        if root >= size || !choice::fits_at_once(each, each * size, self.size()) {
+        if root >= size || !choice::fits_at_once(each, each * size, size) {
             return false;
         }
         let shape = Shape {
@@ -180,7 +180,7 @@ impl Comm {
     pub fn scatter_at_once(&self, (own, code): Elements, all: Option<Region>, root: u32) -> bool {
         let (each, root, size) = (own.len(), root as usize, self.size() as usize);
         let length = each * size;
-        if root >= size || !choice::blocks_fit_at_once(each, self.size()) {
+        if root >= size || !choice::blocks_fit_at_once(each, self.size() as usize) {
             return false;
         }
         let shape = Shape {
@@ -207,7 +207,7 @@ impl Comm {
     #[must_use]
     pub fn allgather_at_once(&self, (own, code): Elements, all: Region) -> bool {
         let (each, me) = (own.len(), self.rank() as usize);
-        if !choice::fits_at_once(each, each * self.size() as usize, self.size()) {
+        if !choice::fits_at_once(each, each * self.size() as usize, self.size() as usize) {
             return false;
         }
         let shape = Shape {
@@ -229,7 +229,7 @@ impl Comm {
     #[must_use]
     pub fn alltoall_at_once(&self, out: &Region, (all, code): Elements, each: usize) -> bool {
         let (me, length) = (self.rank() as usize, all.len());
-        if !choice::blocks_fit_at_once(each, self.size()) {
+        if !choice::blocks_fit_at_once(each, self.size() as usize) {
             return false;
         }
         let shape = Shape {
@@ -260,7 +260,7 @@ impl Comm {
         let Ok(combine) = Combine::new(operation, basic) else {
             return false;
         };
-        if root >= size || !choice::fits_at_once(each, each * size, self.size()) {
+        if root >= size || !choice::fits_at_once(each, each * size, size) {
             return false;
         }
         let shape = Shape {
@@ -292,7 +292,7 @@ impl Comm {
         let Ok(combine) = Combine::new(operation, basic) else {
             return false;
         };
-        if !choice::fits_at_once(each, each * self.size() as usize, self.size()) {
+        if !choice::fits_at_once(each, each * self.size() as usize, self.size() as usize) {
             return false;
         }
         let shape = Shape {

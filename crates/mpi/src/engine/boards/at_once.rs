@@ -55,7 +55,7 @@ impl Engine {
             let other = if place.board.me() == 0 { second } else { first };
             let writer = writers.get(other.index());
             if writer.and_then(|writer| writer.reader_sleeps()) != Some(false) {
-                place.wake_met(&mut **fabric, call.note.number);
+                place.wake_other(&mut **fabric, call.note.number);
             }
         } else {
             place.wake_all(&mut **fabric, part.audience, call.note.number);
@@ -92,11 +92,6 @@ impl CommunicatorBoard {
         self.awaited = None;
         // A failure stays: the full path finds it.
         came && self.failure.is_none() && self.is_there(awaited, note)
-    }
-
-    #[cold]
-    fn wake_met(&self, fabric: &mut dyn Fabric, number: u32) {
-        self.wake_other(fabric, number);
     }
 
     #[inline(never)]

@@ -354,7 +354,8 @@ impl<'a, 'g> Epochs<'a, 'g> {
 
 impl CommunicatorBoard {
     /// Wakes the other one of two, if it sleeps: by what it waits for, whatever that is. This member has arrived.
-    #[inline]
+    // Not inlined: who ends at once seldom comes here.
+    #[inline(never)]
     pub(super) fn wake_other(&self, fabric: &mut dyn Fabric, number: u32) {
         let (board, other) = (&self.board, 1 - self.board.me());
         let peer = self.peers[other];

@@ -23,6 +23,7 @@
 #define GO 4
 #define OTHER 5
 #define CALLS 16
+#define FEW 4 /* of calls of many instructions */
 #define LONGEST 4096
 
 enum { WAITING, READY, COUNTING, DONE, REFUSED };
@@ -34,6 +35,7 @@ static struct meter {
 
 static long self;
 static int left_out; /* count calls that a profile leaves out */
+static int warm_up;  /* make the calls, but count nothing */
 static MPI_Request requests[CALLS];
 static char words[CALLS][LONGEST];
 static int bytes;
@@ -101,9 +103,15 @@ static void spend_profile(void)
     }
 }
 
-/* Instructions from the call of body to its return, the call and this counter's own few among them. */
+/* Instructions from the call of body to its return, the call and this counter's own few among them. Both processes run on one core meanwhile: at
+ * each step one wakes the other, which takes ten times as long where a core has to be woken as well. */
 static long steps_of(void (*body)(void))
 {
+    cpu_set_t allowed, one;
+    if (warm_up) {
+        body();
+        return 0;
+    }
     if (!meter) {
         meter = mmap(NULL, sizeof *meter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (meter == MAP_FAILED)
@@ -111,6 +119,10 @@ static long steps_of(void (*body)(void))
     }
     if (left_out)
         spend_profile();
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
     meter->state = WAITING;
     pid_t parent = getpid(), child = fork();
     if (child < 0)
@@ -126,6 +138,7 @@ static long steps_of(void (*body)(void))
     body();
     meter->state = DONE;
     waitpid(child, NULL, 0);
+    sched_setaffinity(0, sizeof allowed, &allowed);
     return meter->count;
 }
 
@@ -203,7 +216,7 @@ static void indexed(void)
         lengths[block] = 1 + block % 3;
         places[block] = 5 * block;
     }
-    for (int call = 0; call < CALLS; call++) {
+    for (int call = 0; call < FEW; call++) {
         MPI_Datatype made;
         MPI_Type_indexed(64, lengths, places, MPI_DOUBLE, &made);
         MPI_Type_commit(&made);
@@ -254,20 +267,21 @@ static void dims(void)
     }
 }
 
-static const struct {
+static const struct local {
     const char *name;
     void (*body)(void);
-} local[] = {{"datatype", datatype}, {"indexed", indexed},
-             {"group", group},       {"allreduce_alone", allreduce_alone},
-             {"nobody", nobody},     {"iallreduce_alone", iallreduce_alone},
-             {"dims", dims}};
+    int calls;
+} locals[] = {{"datatype", datatype, CALLS}, {"indexed", indexed, FEW},
+              {"group", group, CALLS},       {"allreduce_alone", allreduce_alone, CALLS},
+              {"nobody", nobody, CALLS},     {"iallreduce_alone", iallreduce_alone, CALLS},
+              {"dims", dims, CALLS}};
 
-/* The body of a call of the request that takes no other rank, or NULL. */
-static void (*local_of(const struct task *task))(void)
+/* The call of the request if that takes no other rank, or NULL. */
+static const struct local *local_of(const struct task *task)
 {
-    for (size_t index = 0; index < sizeof local / sizeof *local; index++)
-        if (task_is(task, "call", local[index].name))
-            return local[index].body;
+    for (size_t index = 0; index < sizeof locals / sizeof *locals; index++)
+        if (task_is(task, "call", locals[index].name))
+            return &locals[index];
     return NULL;
 }
 
@@ -494,6 +508,7 @@ static double count(const struct task *task)
 {
     long steps = 0;
     int counter = 1; /* the rank that counts */
+    int calls = CALLS;
     void (*access)(void) = one_sided_of(task), (*meet)(void) = collective_of(task);
     MPI_Barrier(MPI_COMM_WORLD);
     if (task_is(task, "call", "send") || task_is(task, "call", "isend")) {
@@ -524,8 +539,9 @@ static double count(const struct task *task)
         }
     } else if (local_of(task)) {
         counter = 0;
+        calls = local_of(task)->calls;
         if (task->rank == 0)
-            steps = steps_of(local_of(task));
+            steps = steps_of(local_of(task)->body);
     } else if (task_is(task, "call", "posted") || task_is(task, "call", "waitall") || task_is(task, "call", "waitany")) {
         if (task->rank == 1)
             irecv();
@@ -578,7 +594,7 @@ static double count(const struct task *task)
     } else {
         fail("not a call whose instructions are counted: %s", task->request);
     }
-    double value = (double)(steps - self) / CALLS;
+    double value = (double)(steps - self) / calls;
     if (counter == 1) {
         if (task->rank == 1)
             MPI_Send(&value, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD);
@@ -598,7 +614,9 @@ void instructions(struct task *task)
         fail("messages of 0 to %d bytes: %s", LONGEST, task->request);
     if (!self)
         self = steps_of(nothing);
+    warm_up = 1;
     count(task);
+    warm_up = 0;
     for (int sample = 0; sample < task->samples; sample++)
         task->values[sample] = count(task);
 }

@@ -129,6 +129,56 @@ static void dynamic_windows(void) {
     free(all);
 }
 
+/* Several regions are attached: one access crosses from a region to the next, another has elements in regions far from each other. */
+static void several_regions(void) {
+    enum { PART = 400, APART = 600, FIRST = 5, MANY = 350 };
+    MPI_Win win;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    long *near = calloc(2 * PART, sizeof *near), *far = calloc(APART, sizeof *far), sent[2 * PART], got[2 * PART], old[2 * PART];
+    MPI_Win_attach(win, near, PART * sizeof *near);
+    MPI_Win_attach(win, near + PART, PART * sizeof *near);
+    MPI_Win_attach(win, far, APART * sizeof *far);
+    MPI_Aint own[2], *all = malloc((size_t)check_size * sizeof own);
+    MPI_Get_address(near, &own[0]);
+    MPI_Get_address(far, &own[1]);
+    MPI_Allgather(own, 2, MPI_AINT, all, 2, MPI_AINT, MPI_COMM_WORLD);
+    for (int i = 0; i < 2 * PART; i++) sent[i] = 1000 * check_rank + i;
+    for (int distance = 0; distance < 2; distance++) {
+        int target = (check_rank + distance) % check_size, origin = (check_rank + check_size - distance) % check_size;
+        MPI_Aint places[2] = {MPI_Aint_add(all[2 * target], FIRST * sizeof(long)), MPI_Aint_add(all[2 * target + 1], FIRST * sizeof(long))};
+        int lengths[2] = {MANY, MANY};
+        MPI_Datatype both;
+        MPI_Type_create_hindexed(2, lengths, places, MPI_LONG, &both);
+        MPI_Type_commit(&both);
+        MPI_Win_fence(0, win);
+        MPI_Put(sent, 2 * PART, MPI_LONG, target, all[2 * target], 2 * PART, MPI_LONG, win);
+        MPI_Win_fence(0, win);
+        for (int i = 0; i < 2 * PART; i++) CHECK(near[i] == 1000 * origin + i);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Put(sent, 2 * MANY, MPI_LONG, target, 0, 1, both, win);
+        MPI_Win_fence(0, win);
+        for (int i = 0; i < MANY; i++) CHECK(near[FIRST + i] == 1000 * origin + i && far[FIRST + i] == 1000 * origin + MANY + i);
+        CHECK(near[FIRST + MANY] == 1000 * origin + FIRST + MANY && far[FIRST - 1] == 0 && far[FIRST + MANY] == 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Accumulate(sent, 2 * MANY, MPI_LONG, target, 0, 1, both, MPI_SUM, win);
+        MPI_Win_fence(0, win);
+        MPI_Get_accumulate(sent, 2 * MANY, MPI_LONG, old, 2 * MANY, MPI_LONG, target, 0, 1, both, MPI_SUM, win);
+        MPI_Win_fence(0, win);
+        MPI_Get(got, 2 * MANY, MPI_LONG, target, 0, 1, both, win);
+        MPI_Win_fence(0, win);
+        for (int i = 0; i < 2 * MANY; i++) CHECK(old[i] == 2 * sent[i] && got[i] == 3 * sent[i]);
+        MPI_Type_free(&both);
+    }
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    MPI_Win_detach(win, near + PART);
+    MPI_Win_detach(win, near);
+    MPI_Win_detach(win, far);
+    MPI_Win_free(&win);
+    free(all);
+    free(near);
+    free(far);
+}
+
 /* More than one message holds, by messages: on several hosts also where a message of the target holds less than one of the origin. */
 static void large_dynamic_windows(void) {
     enum { BYTES = 300000 };
@@ -347,6 +397,7 @@ int main(int argc, char **argv) {
     }
     spinning();
     dynamic_windows();
+    several_regions();
     large_dynamic_windows();
     shared_windows();
     attributes();

@@ -33,6 +33,15 @@ const PIECE: usize = 64 << 10;
 /// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
 pub(crate) const CHUNK: usize = 2048 / 96 * 96;
 
+/// Two regions of a dynamic window as one, if the second begins where the first ends: elements may lie across both.
+pub(crate) fn joined(first: Region, second: Region) -> Option<Region> {
+    let end = first.as_ptr().addr().checked_add(first.len())?;
+    let touch = end == second.as_ptr().addr() && !first.is_empty() && !second.is_empty();
+    // SAFETY: whoever attached them promises that each stays valid until it is detached, when what has both is taken apart. No byte
+    // lies between them, and the length of two regions of one address space does not overflow.
+    touch.then(|| unsafe { Region::new(first.as_ptr(), first.len() + second.len()) })
+}
+
 /// Memory that members of a window use. Whoever makes one promises, as for [`Region`], that it stays valid while the window
 /// lives.
 #[derive(Clone, Debug)]

@@ -109,31 +109,20 @@ fn publish_copy(copy: Arc<Comm>, original: &Comm) -> Checked<c::Comm> {
 }
 
 pub fn comm_idup(comm: &Arc<Comm>, newcomm: Out<c::Comm>, request: Out<c::Request>) -> Checked<()> {
-    duplicate_later(comm, None, newcomm, request)
+    comm_idup_with_info(comm, None, newcomm, request)
 }
 
+/// The handle exists at once; its communicator may be used when the request has ended. The one hint with an effect would
+/// take an agreement of its own.
 pub fn comm_idup_with_info(
     comm: &Arc<Comm>,
-    info: Option<&InfoObject>,
-    newcomm: Out<c::Comm>,
-    request: Out<c::Request>,
-) -> Checked<()> {
-    duplicate_later(comm, info, newcomm, request)
-}
-
-/// The handle exists at once; its communicator may be used when the request has ended.
-fn duplicate_later(
-    comm: &Arc<Comm>,
-    info: Option<&InfoObject>,
+    _info: Option<&InfoObject>,
     mut newcomm: Out<c::Comm>,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     newcomm.set(k::MPI_COMM_NULL);
     request.set(k::MPI_REQUEST_NULL);
     let (copy, agreement) = comm.idup()?;
-    if let Some(info) = info {
-        copy.keep_info(&info.open(), false)?;
-    }
     match publish_copy(copy, comm) {
         Ok(copy) => newcomm.set(copy),
         Err(fault) => {
@@ -244,7 +233,7 @@ pub fn intercomm_create_from_groups(
     remote_group: c::Group,
     remote_leader: c_int,
     stringtag: &CStr,
-    info: Option<&InfoObject>,
+    _info: Option<&InfoObject>,
     errhandler: c::Errhandler,
     mut newintercomm: Out<c::Comm>,
 ) -> Checked<()> {
@@ -272,9 +261,6 @@ pub fn intercomm_create_from_groups(
         None
     };
     let comm = local.connect(local_leader, bridge)?;
-    if let Some(info) = info {
-        comm.keep_info(&info.open(), false)?;
-    }
     newintercomm.set(publish_from_groups(comm, world, errhandler)?);
     Ok(())
 }
@@ -431,13 +417,11 @@ pub fn comm_get_name(comm: c::Comm, mut name: TextOut, mut resultlen: Out<c_int>
 }
 
 pub fn comm_get_info(comm: &Comm, mut info_used: Out<c::Info>) -> Checked<()> {
-    let pairs = comm.extras().info().clone();
-    info_used.set(new_info(pairs.answered())?);
+    info_used.set(new_info(comm.info()?)?);
     Ok(())
 }
 
-pub fn comm_set_info(comm: &Comm, info: Option<&InfoObject>) -> Checked<()> {
-    let Some(info) = info else { return Ok(()) };
-    let pairs = info.open().clone();
-    Ok(comm.set_info(&pairs)?)
+/// Hints of communicators are decided when they are made ([`Comm::info`]).
+pub fn comm_set_info(_comm: &Comm, _info: Option<&InfoObject>) -> Checked<()> {
+    Ok(())
 }

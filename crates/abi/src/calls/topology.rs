@@ -299,7 +299,7 @@ pub fn dist_graph_create_adjacent(
     outdegree: usize,
     destinations: &[c_int],
     destweights: *const c_int,
-    info: Option<&InfoObject>,
+    _info: Option<&InfoObject>,
     _reorder: bool,
     mut comm_dist_graph: Out<c::Comm>,
 ) -> Checked<()> {
@@ -311,7 +311,7 @@ pub fn dist_graph_create_adjacent(
         &weighed(destinations, outgoing),
         incoming.is_some() || outgoing.is_some(),
     )?;
-    comm_dist_graph.set(publish_with_info(comm, comm_old, info)?);
+    comm_dist_graph.set(publish(comm, comm_old)?);
     Ok(())
 }
 
@@ -323,7 +323,7 @@ pub fn dist_graph_create(
     degrees: &[c_int],
     destinations: *const c_int,
     given: *const c_int,
-    info: Option<&InfoObject>,
+    _info: Option<&InfoObject>,
     _reorder: bool,
     mut comm_dist_graph: Out<c::Comm>,
 ) -> Checked<()> {
@@ -347,19 +347,8 @@ pub fn dist_graph_create(
         })
         .collect();
     let comm = comm_old.distributed(&edges, given.is_some())?;
-    comm_dist_graph.set(publish_with_info(comm, comm_old, info)?);
+    comm_dist_graph.set(publish(comm, comm_old)?);
     Ok(())
-}
-
-fn publish_with_info(
-    comm: Arc<Comm>,
-    parent: &Comm,
-    info: Option<&InfoObject>,
-) -> Checked<c::Comm> {
-    if let Some(info) = info {
-        *comm.extras().info() = info.open().clone();
-    }
-    publish(comm, parent)
 }
 
 pub fn dist_graph_neighbors_count(

@@ -198,17 +198,15 @@ impl MessageObject {
 pub struct SessionObject {
     handle: AtomicUsize,
     errhandler: AtomicUsize,
-    hints: Info,
 }
 
 impl SessionObject {
-    /// The handle of a new session with an error handler and hints; `None` when the table is full.
-    pub fn create(errhandler: c::Errhandler, hints: Info) -> Option<c::Session> {
+    /// The handle of a new session with an error handler; `None` when the table is full.
+    pub fn create(errhandler: c::Errhandler) -> Option<c::Session> {
         ErrhandlerObject::retain(errhandler);
         let handle = handle::insert(Self {
             handle: AtomicUsize::new(0),
             errhandler: AtomicUsize::new(errhandler.0),
-            hints,
         })?;
         // Nobody else has the handle yet.
         if let Some(object) = handle::find::<Self>(handle) {
@@ -220,11 +218,6 @@ impl SessionObject {
     /// Its own handle.
     pub fn handle(&self) -> c::Session {
         c::Session(self.handle.load(Ordering::Relaxed))
-    }
-
-    /// The hints given when it was made.
-    pub fn hints(&self) -> &Info {
-        &self.hints
     }
 
     /// Its error handler.

@@ -132,36 +132,23 @@ impl Comm {
             None => false,
         };
         let (this, all_assert) = self.divided(name, asserts)?;
-        if let Some(info) = info {
-            this.keep_info(info, all_assert)?;
+        if all_assert {
+            this.extras().info().set(NO_ANY_TAG, "true")?;
         }
         Ok(this)
     }
 
-    /// Sets the hints that it is made with, and whether all members have asserted that they receive no `MPI_ANY_TAG`; a
-    /// hint that does not hold is reported as false.
+    /// `MPI_Comm_get_info`: the hints that Weft understands, with the values that hold. All are decided when a communicator is
+    /// made, so `MPI_Comm_set_info` has nothing to set.
     ///
     /// # Errors
-    /// None that pairs of an info object could cause.
-    pub fn keep_info(&self, info: &Info, no_any_tag: bool) -> Result<()> {
-        let mut info = info.clone();
-        if info.get(NO_ANY_TAG)?.is_some() {
-            info.set(NO_ANY_TAG, if no_any_tag { "true" } else { "false" })?;
+    /// None: the pairs are its own.
+    pub fn info(&self) -> Result<Info> {
+        let mut info = self.extras().info().clone();
+        if info.get(NO_ANY_TAG)?.is_none() {
+            info.set(NO_ANY_TAG, "false")?;
         }
-        *self.extras().info() = info;
-        Ok(())
-    }
-
-    /// `MPI_Comm_set_info`: existing hints that are not named stay, and so does what was decided when the communicator
-    /// was made.
-    ///
-    /// # Errors
-    /// None that pairs of an info object could cause.
-    pub fn set_info(&self, info: &Info) -> Result<()> {
-        let mut own = self.extras().info();
-        info.iter()
-            .filter(|(key, _)| *key != NO_ANY_TAG)
-            .try_for_each(|(key, value)| own.set(key, value))
+        Ok(info.answered())
     }
 
     /// This one, which its members have made just now, divided if all of them assert that; and whether they do.

@@ -30,6 +30,16 @@ impl StridedBlock {
         (0..block.count).map(at)
     }
 
+    /// Its pieces, each as a block.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Self> + use<> {
+        let piece = Self {
+            count: 1,
+            stride: 0,
+            ..*self
+        };
+        self.offsets().map(move |offset| Self { offset, ..piece })
+    }
+
     /// First byte that it covers and the first behind it; `None` if these are no addresses.
     pub(crate) fn bounds(&self) -> Option<(isize, isize)> {
         let last = self.count.checked_sub(1)?;

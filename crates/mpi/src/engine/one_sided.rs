@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `message` | the messages, and their encoding |
 //! | `operation` | an operation of the origin and its progress |
+//! | `attached` | what a member of a dynamic window lets the others use |
 //! | `direct` | an operation on memory that this rank can access, without a message |
 //! | `member` | another member of a window, as target and as origin of this rank |
 //! | `memory` | requests to the fabric |
@@ -25,6 +26,7 @@
 //! unanswered at a time, which bounds what a target keeps for an origin. Everything that comes from a peer is checked
 //! against the window: the sender, whether it is due, and every byte of memory that it names.
 
+mod attached;
 mod direct;
 mod lock_queue;
 mod member;
@@ -47,6 +49,7 @@ use crate::error::Error;
 use crate::exposed::Exposed;
 use crate::group::Group;
 
+pub(crate) use attached::Attached;
 pub(crate) use direct::apply;
 pub use lock_queue::LockKind;
 use lock_queue::LockQueue;
@@ -65,7 +68,7 @@ pub(crate) enum WindowMemory {
     /// One span; displacements are bytes from its start.
     Fixed(Exposed),
     /// What is attached just now; displacements are addresses.
-    Attached(Vec<Exposed>),
+    Attached(Attached),
 }
 
 /// One window, as the engine of one of its members sees it.

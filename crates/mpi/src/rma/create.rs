@@ -23,7 +23,7 @@ use super::{Flavor, Window};
 use crate::buffer::{self, Buffer};
 use crate::coll::{self, Blocks, Members};
 use crate::comm::Comm;
-use crate::engine::one_sided::{WindowMemory, WindowState};
+use crate::engine::one_sided::{Attached, WindowMemory, WindowState};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exposed::{ElementLock, Exposed};
 use crate::extras::Extras;
@@ -118,7 +118,7 @@ impl Window {
             own.token = grant(&comm, exposed, flavor, all_share);
         }
         let memory = match (flavor, exposed) {
-            (Flavor::Dynamic, _) => WindowMemory::Attached(Vec::new()),
+            (Flavor::Dynamic, _) => WindowMemory::Attached(Attached::default()),
             (_, Some(exposed)) => WindowMemory::Fixed(exposed),
             (_, None) => WindowMemory::Fixed(Exposed::new(Region::EMPTY, ElementLock::Engine)),
         };

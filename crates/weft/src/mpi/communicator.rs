@@ -76,19 +76,13 @@ impl PointToPoint {
         self.comm().extras().set_name(name);
     }
 
-    /// Its hints (`MPI_Comm_get_info`).
-    #[must_use]
-    pub fn info(&self) -> Info {
-        self.comm().extras().info().clone().answered()
-    }
-
-    /// Sets hints (`MPI_Comm_set_info`); existing hints that are not named stay. They can be read, but change nothing
-    /// else: hints with an effect must be given [when the communicator is made](Communicator::duplicate_with_info).
+    /// The hints that Weft understands, with the values that hold (`MPI_Comm_get_info`). They must be given [when the communicator
+    /// is made](Communicator::duplicate_with_info).
     ///
     /// # Errors
-    /// None that pairs of an info object could cause.
-    pub fn set_info(&self, info: &Info) -> Result<()> {
-        self.comm().set_info(info)
+    /// None: the pairs are its own.
+    pub fn info(&self) -> Result<Info> {
+        self.comm().info()
     }
 
     /// Whether two communicators are the same, or have the same members (`MPI_Comm_compare`).
@@ -168,7 +162,7 @@ impl Communicator {
     ///     let mut info = mpi::Info::default();
     ///     info.set("mpi_assert_no_any_tag", "true")?;
     ///     let comm = world.duplicate_with_info(&info)?;
-    ///     assert_eq!(comm.info().get("mpi_assert_no_any_tag")?, Some("true"));
+    ///     assert_eq!(comm.info()?.get("mpi_assert_no_any_tag")?, Some("true"));
     ///     comm.barrier()?;
     ///     Ok(())
     /// });

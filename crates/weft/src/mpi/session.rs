@@ -38,7 +38,6 @@ use super::state::{Handle, RankState};
 #[derive(Debug)]
 pub struct Session {
     state: Arc<RankState>,
-    info: Info,
     /// Of the session that the process has joined the job by.
     joined: Option<Node>,
 }
@@ -70,28 +69,18 @@ impl Session {
         let (state, services) = join()?;
         Ok(Self {
             state,
-            info: Info::default(),
             joined: Some(services),
         })
     }
 
-    /// Its hints (`MPI_Session_get_info`): those that it was given, `thread_level`, and `mpi_memory_alloc_kinds`.
+    /// Its hints (`MPI_Session_get_info`): `thread_level`, and `mpi_memory_alloc_kinds`.
     ///
     /// # Errors
-    /// None that pairs of an info object could cause.
+    /// None: the pairs are its own.
     pub fn info(&self) -> Result<Info> {
-        let mut info = self.info.clone();
+        let mut info = Info::default();
         info.set("thread_level", "MPI_THREAD_MULTIPLE")?;
         Ok(info.answered())
-    }
-
-    /// Sets hints; existing hints that are not named stay.
-    ///
-    /// # Errors
-    /// None that pairs of an info object could cause.
-    pub fn set_info(&mut self, info: &Info) -> Result<()> {
-        let mut pairs = info.iter();
-        pairs.try_for_each(|(key, value)| self.info.set(key, value))
     }
 
     /// The names of all sets of processes (`MPI_Session_get_nth_pset`).
@@ -163,7 +152,6 @@ impl PointToPoint {
     pub fn session(&self) -> Session {
         Session {
             state: Arc::clone(self.state()),
-            info: Info::default(),
             joined: None,
         }
     }
@@ -171,7 +159,7 @@ impl PointToPoint {
 
 #[cfg(test)]
 mod tests {
-    use crate::mpi::{self, Comparison, ErrorClass, Info};
+    use crate::mpi::{self, Comparison, ErrorClass};
 
     #[test]
     fn sets_are_known_by_their_names() {
@@ -219,12 +207,8 @@ mod tests {
     #[test]
     fn a_session_ends_before_what_came_of_it() {
         mpi::test(2, |world| {
-            let mut session = world.session();
-            let mut hints = Info::default();
-            hints.set("org.example.key", "value")?;
-            session.set_info(&hints)?;
+            let session = world.session();
             let info = session.info()?;
-            assert_eq!(info.get("org.example.key")?, Some("value"));
             assert_eq!(info.get("thread_level")?, Some("MPI_THREAD_MULTIPLE"));
             let comm = session.communicator_of("mpi://WORLD", "org.example.left")?;
             session.finalize()?;

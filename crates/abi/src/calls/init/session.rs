@@ -13,14 +13,13 @@ use crate::{c, check, handle};
 use weft_mpi::process_set::NAMES;
 
 pub fn session_init(
-    info: Option<&InfoObject>,
+    _info: Option<&InfoObject>,
     errhandler: c::Errhandler,
     mut session: Out<c::Session>,
 ) -> Checked<()> {
     check::handler_of(errhandler, Handled::Session, "errhandler")?;
     state::begin_session()?;
-    let hints = info.map_or_else(Default::default, |info| info.open().clone());
-    let Some(new) = SessionObject::create(errhandler, hints) else {
+    let Some(new) = SessionObject::create(errhandler) else {
         state::end_session();
         return Err(full("sessions"));
     };
@@ -39,8 +38,8 @@ pub fn session_finalize(mut session: InOut<c::Session>) -> Checked<()> {
     Ok(())
 }
 
-pub fn session_get_info(session: &SessionObject, mut info_used: Out<c::Info>) -> Checked<()> {
-    let mut pairs = session.hints().clone();
+pub fn session_get_info(_session: &SessionObject, mut info_used: Out<c::Info>) -> Checked<()> {
+    let mut pairs = weft_mpi::info::Info::default();
     pairs.set("thread_level", "MPI_THREAD_MULTIPLE")?;
     info_used.set(new_info(pairs.answered())?);
     Ok(())

@@ -1,5 +1,6 @@
 //! Direct access: an operation on memory that this rank can access, its own or shared memory, without a message.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weft_fabric::SharedBytes;
@@ -10,9 +11,20 @@ use crate::buffer::Buffer;
 use crate::datatype::{Datatype, StridedBlock};
 use crate::exposed::{CHUNK, Exposed, IsLost};
 
-/// Finds the memory that blocks lie in, with what their base is there.
+/// What is done to blocks of a span of memory, with what their base is there, and which bytes of all they are.
+pub(super) type Visit<'a> = &'a mut dyn FnMut(&Exposed, i64, &[StridedBlock], Range<usize>) -> bool;
+
+/// Memory that operations reach.
 pub(crate) trait Reach {
+    /// The span of memory that all blocks lie in, with what their base is there.
     fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)>;
+
+    /// Visits all blocks in their order, or, if no span has all, parts of them that lie in one each. False if that said so, or if
+    /// there is no memory for some: those before have been visited.
+    fn visit(&self, base: i64, blocks: &[StridedBlock], bytes: usize, visit: Visit<'_>) -> bool {
+        self.reach(base, blocks, bytes)
+            .is_some_and(|(exposed, base)| visit(exposed, base, blocks, 0..bytes))
+    }
 }
 
 impl Reach for Exposed {
@@ -24,7 +36,20 @@ impl Reach for Exposed {
 
 impl Reach for WindowMemory {
     fn reach(&self, base: i64, blocks: &[StridedBlock], bytes: usize) -> Option<(&Exposed, i64)> {
-        self.find(base, blocks, bytes)
+        match self {
+            Self::Fixed(exposed) => exposed
+                .holds(base, blocks, bytes)
+                .then_some((exposed, base)),
+            Self::Attached(all) => all.find(base, blocks, bytes),
+        }
+    }
+
+    fn visit(&self, base: i64, blocks: &[StridedBlock], bytes: usize, visit: Visit<'_>) -> bool {
+        match (self.reach(base, blocks, bytes), self) {
+            (Some((exposed, base)), _) => visit(exposed, base, blocks, 0..bytes),
+            (None, Self::Attached(all)) => all.visit_parts(base, blocks, visit),
+            (None, Self::Fixed(_)) => false,
+        }
     }
 }
 
@@ -191,14 +216,14 @@ fn apply_chunks(
     while from < total {
         let bytes = chunk.min(total - from);
         let blocks = datatype.strided_blocks(count, from, bytes);
-        let chunk = Chunk {
-            from,
-            operand: &mut operand[..bytes],
-            fetched: &mut fetched[..bytes],
-        };
-        let done = memory
-            .reach(base, &blocks, bytes)
-            .is_some_and(|(exposed, base)| chunk.apply(exposed, access, base, &blocks, is_lost));
+        let done = memory.visit(base, &blocks, bytes, &mut |exposed, base, blocks, part| {
+            let chunk = Chunk {
+                from: from + part.start,
+                operand: &mut operand[part.clone()],
+                fetched: &mut fetched[part],
+            };
+            chunk.apply(exposed, access, base, blocks, is_lost)
+        });
         if !done {
             return false;
         }

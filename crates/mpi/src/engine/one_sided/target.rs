@@ -3,12 +3,12 @@
 use weft_atomic::ticket_lock::{Overtaken, Time};
 use weft_fabric::{Peer, SharedBytes};
 
+use super::direct::Reach;
 use super::message::{OneSidedHead, Refusal, Verb, read_blocks};
 use super::operation::OperationId;
 use super::{LockKind, OneSided, Outgoing, WindowMemory, WindowState};
-use crate::datatype::StridedBlock;
 use crate::error::Error;
-use crate::exposed::{Exposed, lost_after_sleeps};
+use crate::exposed::lost_after_sleeps;
 use crate::op::{Combine, Predefined};
 
 /// What a message leads to.
@@ -235,39 +235,27 @@ impl WindowState {
 }
 
 impl WindowMemory {
-    /// The span that blocks from `base` lie in, and what `base` is there.
-    pub(super) fn find(
-        &self,
-        base: i64,
-        blocks: &[StridedBlock],
-        bytes: usize,
-    ) -> Option<(&Exposed, i64)> {
-        match self {
-            Self::Fixed(exposed) => exposed
-                .holds(base, blocks, bytes)
-                .then_some((exposed, base)),
-            Self::Attached(all) => {
-                let relative = |exposed: &Exposed| {
-                    base.checked_sub_unsigned(exposed.region().as_ptr().addr() as u64)
-                };
-                all.iter().find_map(|exposed| {
-                    let base = relative(exposed)?;
-                    exposed
-                        .holds(base, blocks, bytes)
-                        .then_some((exposed, base))
-                })
-            }
-        }
-    }
-
     /// Does what a message says; answers what was read.
     fn carry_out(&self, head: &OneSidedHead, data: SharedBytes<'_>) -> Result<Box<[u8]>, Refusal> {
         let (blocks, data) = read_blocks(data).ok_or(Refusal::Range)?;
         let bytes = blocks
             .iter()
             .fold(0usize, |sum, block| sum.saturating_add(block.data()));
-        let (exposed, base) = self.find(head.base, &blocks, bytes).ok_or(Refusal::Range)?;
-        let combine = || Combine::new(head.operation, head.basic).map_err(|_| Refusal::Op);
+        let is_as_long = match head.verb {
+            Verb::Get => true,
+            Verb::GetAccumulate if head.operation == Predefined::NoOp => true,
+            Verb::CompareAndSwap => data.len() == bytes.saturating_mul(2),
+            _ => data.len() == bytes,
+        };
+        if !is_as_long {
+            return Err(Refusal::Range);
+        }
+        let combine = match head.verb {
+            Verb::Accumulate | Verb::GetAccumulate => {
+                Some(Combine::new(head.operation, head.basic).map_err(|_| Refusal::Op)?)
+            }
+            _ => None,
+        };
         let mut old = match head.verb {
             Verb::Put | Verb::Accumulate => Box::default(),
             // Nobody asks for more than a message brings, but a peer could.
@@ -276,35 +264,38 @@ impl WindowMemory {
         };
         // The engine is held, and cannot look who is lost.
         let is_lost = lost_after_sleeps();
-        let done = match head.verb {
-            Verb::Put => exposed.put(base, &blocks, data),
-            Verb::Get => exposed.get(base, &blocks, &mut old),
-            Verb::Accumulate => {
-                let both = (&mut *data.to_vec(), None);
-                exposed.combine(base, &blocks, &combine()?, both, &is_lost)
-            }
-            Verb::GetAccumulate => {
-                let mut operand = if head.operation == Predefined::NoOp {
-                    vec![0; bytes]
-                } else {
-                    data.to_vec()
-                };
-                let both = (&mut *operand, Some(&mut *old));
-                exposed.combine(base, &blocks, &combine()?, both, &is_lost)
-            }
-            Verb::CompareAndSwap => {
-                let data = data.to_vec();
-                let (compare, new) = data.split_at_checked(bytes).ok_or(Refusal::Range)?;
-                match blocks[..] {
-                    [block] if block.count == 1 && new.len() == bytes => {
+        let done = self.visit(
+            head.base,
+            &blocks,
+            bytes,
+            &mut |exposed, base, blocks, part| {
+                let own = data.split_at(part.start).1.split_at(part.len()).0;
+                match (head.verb, &combine) {
+                    (Verb::Put, _) => exposed.put(base, blocks, own),
+                    (Verb::Get, _) => exposed.get(base, blocks, &mut old[part]),
+                    (Verb::Accumulate, Some(combine)) => {
+                        let both = (&mut *own.to_vec(), None);
+                        exposed.combine(base, blocks, combine, both, &is_lost)
+                    }
+                    (Verb::CompareAndSwap, _) => {
+                        let [block] = *blocks else { return false };
+                        let both = data.to_vec();
+                        let (compare, new) = both.split_at(bytes);
                         let at = base.wrapping_add(block.offset as i64);
-                        exposed.compare_and_swap(at, compare, new, &mut old, &is_lost)
+                        block.count == 1
+                            && part.len() == bytes
+                            && exposed.compare_and_swap(at, compare, new, &mut old, &is_lost)
+                    }
+                    (Verb::GetAccumulate, Some(combine)) => {
+                        let mut operand = own.to_vec();
+                        operand.resize(part.len(), 0);
+                        let both = (&mut *operand, Some(&mut old[part]));
+                        exposed.combine(base, blocks, combine, both, &is_lost)
                     }
                     _ => false,
                 }
-            }
-            _ => false,
-        };
+            },
+        );
         if done { Ok(old) } else { Err(Refusal::Range) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_fabric::{Peer, SharedBytes};
 
 use super::message::{OneSidedHead, write_blocks};
-use super::{OneSided, WindowMemory, WindowState};
+use super::{Attached, OneSided, WindowMemory, WindowState};
 use crate::buffer::region_of;
 use crate::datatype::StridedBlock;
 use crate::exposed::{ElementLock, Exposed};
@@ -43,7 +43,12 @@ fn any_message_of_a_peer_stays_within_the_window() {
     let group = Arc::new(Group::identity(3));
     let state = WindowState::new(WindowMemory::Fixed(exposed), &group);
     one_sided.windows.insert(4, state);
-    let attached = vec![Exposed::new(window, ElementLock::Engine)];
+    let mut attached = Attached::default();
+    // Two that touch, a gap, and a third.
+    for (at, length) in [(32, 16), (0, 32), (64, 64)] {
+        let region = window.part(at, length).expect("within");
+        attached.attach(region).expect("nothing overlaps");
+    }
     let state = WindowState::new(WindowMemory::Attached(attached), &group);
     one_sided.windows.insert(8, state);
     let start = window.as_ptr().addr() as i64;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use weft_atomic::{AtomicU32, Ordering};
-use weft_fabric::{Bell, Fabric, Peer, forward_bell, forward_fabric};
+use weft_fabric::{Fabric, Peer, forward_fabric};
 use weft_fabric_local::Local;
 use weft_mpi::Process;
 use weft_mpi::coll::Collective;
@@ -17,15 +17,13 @@ const WARM: usize = 5;
 /// Barriers in which the core is given away at once; the next one is left to the full path.
 const GIVEN: u32 = 15;
 
-/// An endpoint on whose core all others stand.
+/// An endpoint on whose core all others stand: when it has asked for that, the other rank runs until it has come to the next barrier.
 struct Beside {
     inner: Local,
-    bell: Arc<OtherRuns>,
+    turns: Arc<OtherRuns>,
 }
 
-/// Where the core is given away, the other rank runs until it has come to the next barrier.
 struct OtherRuns {
-    inner: Arc<dyn Bell>,
     /// So often.
     left: AtomicU32,
     channels: Mutex<(Sender<()>, Receiver<()>)>,
@@ -39,29 +37,18 @@ impl OtherRuns {
     }
 }
 
-impl Bell for OtherRuns {
-    forward_bell!(self => self.inner; prepare, cancel, wait, ring, load, polls_per_clock_read);
-
-    fn yield_core(&self) -> bool {
-        if self.left.load(Ordering::Relaxed) > 0 {
-            self.left.fetch_sub(1, Ordering::Relaxed);
-            self.run_other();
-        }
-        true
-    }
-}
-
 impl Fabric for Beside {
-    forward_fabric!(self => self.inner; me, peers, incarnation, limits, now, route, try_send, inject, take_next, grant, offer,
+    forward_fabric!(self => self.inner; me, peers, incarnation, limits, bell, now, route, try_send, inject, take_next, grant, offer,
         revoke, get, put, signal, signals, take_signals, poll, forget, shares_memory, allocate_shared, release_shared,
         attach_shared, is_asleep, wake, is_flushed, say_goodbye, traffic);
 
-    fn bell(&self) -> Arc<dyn Bell> {
-        self.bell.clone()
-    }
-
     fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
-        Some(peers.next().is_some())
+        let any = peers.next().is_some();
+        if any && self.turns.left.load(Ordering::Relaxed) > 0 {
+            self.turns.left.fetch_sub(1, Ordering::Relaxed);
+            self.turns.run_other();
+        }
+        Some(any)
     }
 }
 
@@ -74,26 +61,25 @@ fn a_barrier_ends_at_once_when_the_core_was_given_away() {
     let (came, comes) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let bell = Arc::new(OtherRuns {
-                inner: first.bell(),
+            let turns = Arc::new(OtherRuns {
                 left: AtomicU32::new(0),
                 channels: Mutex::new((go, comes)),
             });
             let process = Process::new(Box::new(Beside {
                 inner: first,
-                bell: Arc::clone(&bell),
+                turns: Arc::clone(&turns),
             }));
             let world = process.world();
             let barrier = || world.run(Collective::Barrier).expect("all do the same");
             (0..WARM).for_each(|_| barrier());
-            bell.left.store(GIVEN, Ordering::Relaxed);
+            turns.left.store(GIVEN, Ordering::Relaxed);
             for turn in 0..GIVEN {
                 assert!(world.barrier_soon(), "turn {turn}");
             }
-            assert_eq!(bell.left.load(Ordering::Relaxed), 0);
+            assert_eq!(turns.left.load(Ordering::Relaxed), 0);
             // This one is begun, and the full path ends it, which measures and may look for another core.
             assert!(!world.barrier_soon());
-            bell.run_other();
+            turns.run_other();
             barrier();
             process.drain();
         });

@@ -89,15 +89,15 @@ impl CommunicatorBoard {
     #[inline(never)]
     fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, note: Note) -> bool {
         self.awaited = Some(awaited);
-        let came = self.ends_soon(fabric, Self::comes_by_turn);
+        let came = self.ends_soon(fabric, Self::comes_in_turn);
         self.awaited = None;
         // A failure stays: the full path finds it.
         came && self.failure.is_none() && self.is_there(awaited, note)
     }
 
     /// Those who are missing get this core, once. Not from a fiber: others of its worker may run here.
-    fn comes_by_turn(&mut self, fabric: &mut dyn Fabric) -> bool {
-        !fiber::is_fiber() && self.turns.give_core(&*fabric.bell()) && self.has_ended()
+    fn comes_in_turn(&mut self) -> bool {
+        !fiber::is_fiber() && self.turns.give_core() && self.has_ended()
     }
 
     #[inline(never)]

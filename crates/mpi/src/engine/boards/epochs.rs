@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorClass, Result};
 const LOOKS: u32 = 48;
 
 /// Looks in a crowd, each with a pause of the processor, if all who are missing were last seen on other cores: together they
-/// take about as long as a switch to another process of this core.
+/// take about as long as a switch to another process of this core, of which there are several.
 const LOOKS_AT_OTHER_CORES: u32 = 48;
 
 /// Who waits for a member that arrives.
@@ -223,7 +223,7 @@ impl<'a, 'g> Epochs<'a, 'g> {
     fn ends_soon(&mut self) -> bool {
         let engine = &mut **self.engine;
         let place = engine.core.boards.get_mut(self.id);
-        place.is_none_or(|place| place.ends_soon(&mut *engine.fabric, |_, _| false))
+        place.is_none_or(|place| place.ends_soon(&mut *engine.fabric, |_| false))
     }
 
     fn wait(&mut self) {
@@ -374,12 +374,12 @@ impl CommunicatorBoard {
     pub(super) fn ends_soon(
         &mut self,
         fabric: &mut dyn Fabric,
-        wait_beside: impl FnOnce(&mut Self, &mut dyn Fabric) -> bool,
+        wait_beside: impl FnOnce(&mut Self) -> bool,
     ) -> bool {
         let beside = fabric.is_any_beside(&mut self.missing());
         match beside {
             None => (0..LOOKS).any(|_| self.has_ended()),
-            Some(true) => wait_beside(self, fabric),
+            Some(true) => wait_beside(self),
             Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
                 std::hint::spin_loop();
                 self.has_ended()

@@ -14,6 +14,7 @@
 //! | awake ≤ cores | spin, then sleep, as [`patience`] says; change the core if another member runs on it |
 //! | awake ≤ 2 · cores | yield: after [`YIELDS`] contended yields or [`SPIN`], sleep |
 //! | more | yield: after [`CROWD_YIELDS`] contended yields or [`SPIN`], sleep |
+//! | a board of small collectives, awake > cores, who is missing has this core | yield once before all that ([`Turns`]) |
 //! | the last yield was idle | spin, and yield ever more rarely |
 //! | yields are contended | look now and then for a core with two members fewer, and move there |
 //!
@@ -67,6 +68,31 @@ pub const LOOKS_FOR_ONE: u32 = 128;
 /// have [cores of their own](Bell::stands_apart): about as long as a switch takes. Its like at the other member may have that
 /// member's core at this moment, and then the two exchange messages without a switch.
 pub const LOOKS_AMONG_THREADS: u32 = 30;
+
+/// Of so many waits that begin by giving the core to others, one is left to [`Waiting`].
+const MEASURED: u32 = 16;
+
+/// Waits of a member of a crowd for others of its own core, which can do nothing before it gives that to them. Once they have had it,
+/// most such waits are over; so one yield comes before all that [`Waiting`] does: to measure, to look for a core with fewer, to sleep. That it
+/// does for one wait of [`MEASURED`], and where a yield was not enough.
+#[derive(Debug, Default)]
+pub struct Turns {
+    waits: u32,
+}
+
+impl Turns {
+    /// Gives the core away once. False, without that, if this wait is for [`Waiting`]. To be asked only where a member stands on this
+    /// core, so not by the bell: the way to that is long for a processor on which others have run since.
+    #[inline]
+    pub fn give_core(&mut self) -> bool {
+        self.waits = self.waits.wrapping_add(1);
+        let gives = !self.waits.is_multiple_of(MEASURED);
+        if gives {
+            weft_sys::cores::yield_core();
+        }
+        gives
+    }
+}
 
 /// Action before the next poll.
 #[must_use]
@@ -544,6 +570,13 @@ mod tests {
                 assert_eq!(machine.yields(), wait * u64::from(yields), "{awake} awake");
             }
         }
+    }
+
+    #[test]
+    fn a_crowd_gives_the_core_once_before_it_waits_but_for_some() {
+        let mut turns = Turns::default();
+        let given = (0..160).filter(|_| turns.give_core()).count();
+        assert_eq!(given, 150);
     }
 
     #[test]

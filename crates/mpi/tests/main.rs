@@ -11,6 +11,7 @@ mod collectives;
 mod common;
 mod communicators;
 mod counters;
+mod crowd;
 mod deadlocks;
 mod deadlocks_of_threads;
 mod deaths;

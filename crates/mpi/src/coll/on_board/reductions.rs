@@ -54,7 +54,8 @@ pub(super) fn allreduce(
 }
 
 /// Each rank folds a part of each slice, and shows that; the root takes all parts, or all do. `receive` is there where they are
-/// taken.
+/// taken. What nobody else reads is not shown: of what a rank gives the part that it folds itself, if it has no gaps, and of what
+/// is folded that of the root.
 pub(super) fn in_parts(
     epochs: &mut Epochs<'_, '_>,
     members: &Members,
@@ -65,22 +66,40 @@ pub(super) fn in_parts(
     let Members { rank, size, .. } = *members;
     let element = reduction.datatype.size().max(1);
     for (start, length) in slices(send.bytes(), epochs.capacity() / element * element) {
-        epochs.begin(length)?;
-        epochs.write((length, 0), send, (start, length))?;
-        all_arrive(epochs, size)?;
         let each = (length / element).div_ceil(size) * element;
         let part_of = |rank: usize| {
             let first = (rank * each).min(length);
             (first, each.min(length - first))
         };
-        epochs.begin(each)?;
         let (offset, bytes) = part_of(rank);
+        let own = match send {
+            Buffer::Flat(all, _) => all.part(start + offset, bytes),
+            Buffer::Typed(_) => None,
+        };
+        epochs.begin(length)?;
+        if own.is_some() {
+            epochs.write((length, 0), send, (start, offset))?;
+            let behind = offset + bytes;
+            let rest = (start + behind, length - behind);
+            epochs.write((length, behind), send, rest)?;
+        } else {
+            epochs.write((length, 0), send, (start, length))?;
+        }
+        all_arrive(epochs, size)?;
+        epochs.begin(each)?;
         let part = Shown {
             length,
             offset,
             bytes,
         };
-        fold_pieces(epochs, part, size, reduction, |epochs, at, folded| {
+        let folders = (size, own.map(|own| (rank, own)));
+        fold_pieces(epochs, part, folders, reduction, |epochs, at, folded| {
+            if let Some(receive) = receive {
+                receive.fill_part(start + offset + at, buffer::shared(&folded));
+            }
+            if root == Some(rank) {
+                return Ok(());
+            }
             epochs.write_region(each, at, &folded)
         })?;
         epochs.arrive(root.map_or(Audience::All, Audience::Root));
@@ -88,7 +107,7 @@ pub(super) fn in_parts(
             continue;
         };
         await_all(epochs, size)?;
-        for other in 0..size {
+        for other in (0..size).filter(|other| *other != rank) {
             let (first, bytes) = part_of(other);
             epochs.take(other, (each, 0), receive, (start + first, bytes))?;
         }
@@ -335,7 +354,7 @@ fn fold(
     (receive, start): (&Buffer, usize),
 ) -> Result<()> {
     let Buffer::Flat(region, _) = receive else {
-        return fold_pieces(epochs, shown, count, reduction, |_, at, folded| {
+        return fold_pieces(epochs, shown, (count, None), reduction, |_, at, folded| {
             receive.fill_part(start + at, buffer::shared(&folded));
             Ok(())
         });
@@ -349,7 +368,7 @@ fn fold(
         result = combine(
             epochs,
             shown.part(at, bytes),
-            count,
+            (count, None),
             reduction,
             (&mut scratch, into),
         );
@@ -361,11 +380,12 @@ fn fold(
     result
 }
 
-/// The same for what is not at its place then: `each` gets it piece by piece, with the bytes before it.
+/// The same for what is not at its place then: `each` gets it piece by piece, with the bytes before it. A member may have that part
+/// of its `own` itself, and not show it.
 fn fold_pieces(
     epochs: &mut Epochs<'_, '_>,
     shown: Shown,
-    count: usize,
+    (count, own): (usize, Option<(usize, Region)>),
     reduction: &ReductionArgument<'_>,
     mut each: impl FnMut(&mut Epochs<'_, '_>, usize, Region) -> Result<()>,
 ) -> Result<()> {
@@ -373,10 +393,14 @@ fn fold_pieces(
     let (operand, folded) = scratch.split_at_mut(SCRATCH / 2);
     for (at, bytes) in pieces(shown, SCRATCH / 2, reduction) {
         let into = buffer::region_of(&mut folded[..bytes]);
+        let own = own.as_ref().and_then(|(member, own)| {
+            let own = own.part(at, bytes)?;
+            Some((*member, own))
+        });
         combine(
             epochs,
             shown.part(at, bytes),
-            count,
+            (count, own),
             reduction,
             (operand, into),
         )?;
@@ -407,7 +431,7 @@ fn pieces(
 fn combine(
     epochs: &Epochs<'_, '_>,
     shown: Shown,
-    count: usize,
+    (count, own): (usize, Option<(usize, Region)>),
     reduction: &ReductionArgument<'_>,
     (scratch, into): (&mut [u8], Region),
 ) -> Result<()> {
@@ -417,14 +441,23 @@ fn combine(
         bytes,
     } = shown;
     let elements = bytes.checked_div(reduction.datatype.size()).unwrap_or(0);
-    epochs
-        .read(count - 1, length, (offset, bytes))?
-        .copy_to_region(&into);
+    let own_of = |member: usize| own.as_ref().filter(|own| own.0 == member);
+    match own_of(count - 1) {
+        Some((_, own)) => buffer::shared(own).copy_to_region(&into),
+        None => epochs
+            .read(count - 1, length, (offset, bytes))?
+            .copy_to_region(&into),
+    };
     for member in (0..count - 1).rev() {
-        // What others may change meanwhile is copied once, and combined then.
-        let data: SharedBytes<'_> = epochs.read(member, length, (offset, bytes))?;
-        let operand = buffer::region_of(&mut scratch[..bytes]);
-        data.copy_to_region(&operand);
+        let operand = if let Some((_, own)) = own_of(member) {
+            *own
+        } else {
+            // What others may change meanwhile is copied once, and combined then.
+            let data: SharedBytes<'_> = epochs.read(member, length, (offset, bytes))?;
+            let operand = buffer::region_of(&mut scratch[..bytes]);
+            data.copy_to_region(&operand);
+            operand
+        };
         reduction
             .op
             .reduce(operand, into, elements, reduction.datatype)?;

@@ -6,6 +6,7 @@
 
 use weft_fabric::board::{Board, Note};
 use weft_fabric::{Fabric, Region};
+use weft_fiber as fiber;
 
 use super::super::Engine;
 use super::communicator_board::{Awaited, BoardCall};
@@ -88,10 +89,15 @@ impl CommunicatorBoard {
     #[inline(never)]
     fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, note: Note) -> bool {
         self.awaited = Some(awaited);
-        let came = self.ends_soon(fabric);
+        let came = self.ends_soon(fabric, Self::comes_in_turn);
         self.awaited = None;
         // A failure stays: the full path finds it.
         came && self.failure.is_none() && self.is_there(awaited, note)
+    }
+
+    /// Those who are missing get this core, once. Not from a fiber: others of its worker may run here.
+    fn comes_in_turn(&mut self) -> bool {
+        !fiber::is_fiber() && self.turns.give_core() && self.has_ended()
     }
 
     #[inline(never)]

@@ -1,6 +1,7 @@
 //! Board of one communicator for one rank: its operation there, what it waits for, and why that may not come.
 
 use weft_fabric::board::{Board, Note};
+use weft_fabric::waiting::Turns;
 use weft_fabric::{Peer, SharedKey};
 
 use super::super::collective_note::CollectiveNote;
@@ -112,6 +113,8 @@ pub(super) struct CommunicatorBoard {
     pub awaited: Option<Awaited>,
     /// Its rank is about to sleep over what it waits for, or has: whoever ends the wait is asked for that.
     pub sleeps: bool,
+    /// Waits that begin by giving the core to those who are missing.
+    pub turns: Turns,
     /// Why the wait has ended otherwise than by what was waited for.
     pub failure: Option<Error>,
     /// A member is lost, or the communicator is revoked.

@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorClass, Result};
 const LOOKS: u32 = 48;
 
 /// Looks in a crowd, each with a pause of the processor, if all who are missing were last seen on other cores: together they
-/// take about as long as a switch to another process of this core.
-const LOOKS_AT_OTHER_CORES: u32 = 16;
+/// take about as long as a switch to another process of this core, of which there are several.
+const LOOKS_AT_OTHER_CORES: u32 = 48;
 
 /// Who waits for a member that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,7 +223,7 @@ impl<'a, 'g> Epochs<'a, 'g> {
     fn ends_soon(&mut self) -> bool {
         let engine = &mut **self.engine;
         let place = engine.core.boards.get_mut(self.id);
-        place.is_none_or(|place| place.ends_soon(&mut *engine.fabric))
+        place.is_none_or(|place| place.ends_soon(&mut *engine.fabric, |_| false))
     }
 
     fn wait(&mut self) {
@@ -368,14 +368,18 @@ impl CommunicatorBoard {
         }
     }
 
-    /// Whether the wait ends while a few more looks are made: none for a member of this core, which runs only when that is given
-    /// away; as many as take a switch to another process if those who are missing have other cores, for nobody of
-    /// this core could do anything for the collective.
-    pub(super) fn ends_soon(&mut self, fabric: &mut dyn Fabric) -> bool {
+    /// Whether the wait ends while a few more looks are made: as many as take a switch to another process if those who are missing
+    /// have other cores, for nobody of this core could do anything for the collective. A member of this core runs only when that
+    /// is given away: what is done then is for the caller to say.
+    pub(super) fn ends_soon(
+        &mut self,
+        fabric: &mut dyn Fabric,
+        wait_beside: impl FnOnce(&mut Self) -> bool,
+    ) -> bool {
         let beside = fabric.is_any_beside(&mut self.missing());
         match beside {
             None => (0..LOOKS).any(|_| self.has_ended()),
-            Some(true) => false,
+            Some(true) => wait_beside(self),
             Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
                 std::hint::spin_loop();
                 self.has_ended()

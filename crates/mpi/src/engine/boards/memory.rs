@@ -1,6 +1,7 @@
 //! Memory of boards: how it is allocated, and when it is released.
 
 use weft_fabric::board::Board;
+use weft_fabric::waiting::Turns;
 use weft_fabric::{Peer, SharedKey, SharedMemory};
 
 use super::super::Engine;
@@ -84,6 +85,7 @@ impl Engine {
             before: CollectiveNote::NOTHING,
             awaited: None,
             sleeps: false,
+            turns: Turns::default(),
             failure: None,
             lost,
             block,

@@ -86,7 +86,7 @@ function summary() {
     body.append(html("tr", {},
       html("td", {}, link), html("td", {}, row.place || "–"), html("td", { class: "number" }, row.ours),
       html("td", {}, row.reference || "–"),
-      html("td", { class: "number", title: `95 %: ${figure(row.low)} to ${figure(row.high)}` }, figure(row.ratio)),
+      html("td", { class: "number", title: `95 %: ${figure(row.low)} to ${figure(row.high)}${truly(row.confidence)}` }, figure(row.ratio)),
       html("td", {}, bar), html("td", { class: "number" }, `${sign} ${row.limit}`),
       html("td", { class: "verdict " + row.verdict }, row.verdict, html("span", { class: "small" }, row.met[1] > 1 ? ` ${row.met[0]} of ${row.met[1]}` : ""))));
   }
@@ -119,13 +119,18 @@ function placeName(experiment, x) {
   return experiment.x.includes("[B]") ? bytes(x) + (x >= 1024 ? "B" : " B") : `${figure(x)}`;
 }
 
+// What is added to an interval of 95 % that too few samples or launches bear out.
+function truly(confidence) {
+  return confidence < 0.95 ? `, truly ${Math.round(confidence * 100)} %` : "";
+}
+
 // What one cell says when pointed at.
 function told(point, unit) {
   return `mean ${figure(point.mean)}, median ${figure(point.median)} (95 %: ${figure(point.median_low)} to ${figure(point.median_high)}` +
-    `${point.confidence < 0.95 ? `, truly ${Math.round(point.confidence * 100)} %` : ""}), quartiles ${figure(point.q1)} and ${figure(point.q3)}, ` +
+    `${truly(point.confidence)}), quartiles ${figure(point.q1)} and ${figure(point.q3)}, ` +
     `${figure(point.min)} to ${figure(point.max)} ${unit}; standard error ${figure(point.stderr)}; n = ${point.n} samples of ` +
     `${point.iterations} operation${point.iterations === 1 ? "" : "s"} from ${point.launches} launch${point.launches === 1 ? "" : "es"}` +
-    `${point.settled ? "" : "; the budget ended before the standard error was small enough"}`;
+    `${point.settled ? "" : "; the standard error did not become small enough"}`;
 }
 
 function valueTable(experiment, series) {

@@ -130,7 +130,9 @@ fn run(options: &Options) -> Result<()> {
     if options.json {
         answer(&results.to_json()?)?;
     } else {
-        answer(&comparison(&summary::rows(&results)))?;
+        let columns = console::Term::stdout().size_checked();
+        let columns = columns.map(|(_, columns)| usize::from(columns));
+        answer(&comparison(&summary::rows(&results), columns))?;
     }
     eprintln!(
         "weft bench: the page is {}",
@@ -387,38 +389,65 @@ fn write(results: &Results, out: &Path, with_json: bool) -> Result<()> {
     put("index.html", report::page(results)?)
 }
 
-/// The comparison as text for a terminal.
-fn comparison(rows: &[Row]) -> String {
+/// The comparison as text: one line for each promise, or two and more if that is wider than the terminal. Where no terminal is, other
+/// programs read it by lines.
+fn comparison(rows: &[Row], columns: Option<usize>) -> String {
+    let width = rows.iter().map(|row| row.claim.chars().count()).max();
+    let lines: Vec<(String, String)> = rows
+        .iter()
+        .map(|row| (promise(row, width.unwrap_or(0)), worst_place(row)))
+        .collect();
+    let length =
+        |(promise, place): &(String, String)| promise.chars().count() + 1 + place.chars().count();
+    let longest = lines.iter().map(length).max().unwrap_or(0);
     let mut text = String::new();
-    for row in rows {
-        let sign = if row.at_least { "≥" } else { "≤" };
-        let verdict = match row.verdict {
-            Verdict::Met => "met",
-            Verdict::Missed => "MISSED",
-            Verdict::Undecided => "undecided",
-            Verdict::Unmeasured => "not measured",
-        };
-        text += &format!("{:52} ", row.claim);
-        if row.verdict == Verdict::Unmeasured {
-            text += &format!("{:>8} {sign} {:<6} {verdict}\n", "", row.limit);
-            continue;
+    for (promise, place) in &lines {
+        match columns {
+            Some(columns) if columns < longest => {
+                let folded = textwrap::Options::new(columns).subsequent_indent("    ");
+                text += &textwrap::fill(promise, &folded);
+                if !place.is_empty() {
+                    text.push('\n');
+                    text += &textwrap::fill(place, folded.initial_indent("    "));
+                }
+            }
+            _ => text += format!("{promise} {place}").trim_end(),
         }
-        let against = if row.reference.is_empty() {
-            String::new()
-        } else {
-            format!(" against {}", row.reference)
-        };
-        text += &format!(
-            "{:>8} {sign} {:<6} {verdict:9} {}/{} places; worst {}: {}{against}\n",
-            summary::figure(row.ratio),
-            row.limit,
-            row.met.0,
-            row.met.1,
-            row.place,
-            row.ours,
-        );
+        text.push('\n');
     }
     text
+}
+
+/// A promise, the ratio at its worst place, and the verdict.
+fn promise(row: &Row, width: usize) -> String {
+    let sign = if row.at_least { "≥" } else { "≤" };
+    let (ratio, verdict) = match row.verdict {
+        Verdict::Met => (summary::figure(row.ratio), "met"),
+        Verdict::Missed => (summary::figure(row.ratio), "MISSED"),
+        Verdict::Undecided => (summary::figure(row.ratio), "undecided"),
+        Verdict::Unmeasured => (String::new(), "unmeasured"),
+    };
+    format!(
+        "{:width$} {ratio:>8} {sign} {:<6} {verdict:9}",
+        row.claim, row.limit
+    )
+}
+
+/// Where a promise is kept, and what is compared at its worst place.
+fn worst_place(row: &Row) -> String {
+    if row.verdict == Verdict::Unmeasured {
+        return String::new();
+    }
+    let against = if row.reference.is_empty() {
+        String::new()
+    } else {
+        format!(" against {}", row.reference)
+    };
+    let (met, all) = row.met;
+    format!(
+        "{met}/{all} places; worst {}: {}{against}",
+        row.place, row.ours
+    )
 }
 
 #[cfg(test)]
@@ -479,6 +508,25 @@ mod tests {
         assert!(written.iter().any(|text| text.contains("Weft, serv")));
         for text in written.iter() {
             assert!(text.chars().count() <= 80, "{text:?} goes over the edge");
+        }
+    }
+
+    #[test]
+    fn the_comparison_fits_the_terminal_and_is_a_line_for_each_promise_elsewhere() {
+        let rows = summary::rows(&crate::results::tests::sample());
+        assert!(rows.len() > 1);
+        let whole = comparison(&rows, None);
+        assert_eq!(whole.lines().count(), rows.len());
+        assert_eq!(comparison(&rows, Some(500)), whole);
+        for columns in [40, 80] {
+            let folded = comparison(&rows, Some(columns));
+            for line in folded.lines() {
+                assert!(
+                    line.chars().count() <= columns,
+                    "{line:?} goes over the edge"
+                );
+            }
+            assert!(folded.split_whitespace().eq(whole.split_whitespace()));
         }
     }
 

@@ -193,6 +193,9 @@ function csv(experiment) {
   return lines.join("\n") + "\n";
 }
 
+// On a narrow screen plots are drawn in fewer units, so that their text can be read.
+const narrow = matchMedia("(max-width: 640px)");
+
 function section(experiment) {
   const all = dressed(experiment), bars = experiment.chart === "bars";
   const panels = [...new Set(all.map((series) => series.panel))];
@@ -225,7 +228,7 @@ function section(experiment) {
     figures.replaceChildren();
     for (const panel of panels) {
       const here = all.filter((one) => one.panel === panel), on = here.filter((one) => !state.off.has(one.name));
-      const options = { title: [experiment.title, panel].filter(Boolean).join(": "), x: experiment.x, y: panel.includes("[") ? panel : experiment.y, unit: experiment.unit, xScale: state.x, yScale: state.y, show: state.show, height: panels.length > 1 ? 270 : 390 };
+      const options = { title: [experiment.title, panel].filter(Boolean).join(": "), x: experiment.x, y: panel.includes("[") ? panel : experiment.y, unit: experiment.unit, xScale: state.x, yScale: state.y, show: state.show, wide: narrow.matches ? 440 : 760, height: panels.length > 1 ? 270 : narrow.matches ? 320 : 390 };
       const plot = (bars ? barPlot : xyPlot)(on, options, (x, event) => showHover(experiment, on, x, event));
       if (panel) figures.append(html("h3", {}, panel));
       const { wide, table } = bars ? barTable(experiment, here) : valueTable(experiment, here);
@@ -235,6 +238,7 @@ function section(experiment) {
     }
   }
   draw();
+  narrow.addEventListener("change", draw);
   const notes = html("ul", { class: "notes" }, ...experiment.notes.map((note) => html("li", {}, note)), html("li", {}, `Seed of the order: ${experiment.seed}. A value with ~ did not reach the aimed standard error within its budget.`));
   return html("section", { id: experiment.id },
     html("div", { class: "head" }, html("h2", {}, experiment.title, html("span", { class: "id" }, experiment.id)), switches), legend, figures, notes);

@@ -389,43 +389,79 @@ fn write(results: &Results, out: &Path, with_json: bool) -> Result<()> {
     put("index.html", report::page(results)?)
 }
 
-/// The comparison as text: one line for each promise, or two and more if that is wider than the terminal. Where no terminal is, other
-/// programs read it by lines.
+/// The comparison as text. Where no terminal is, one line for each promise, which other programs read; likewise on a terminal that is
+/// wide enough. On a narrower one the verdict first, then what it is about.
 fn comparison(rows: &[Row], columns: Option<usize>) -> String {
     let width = rows.iter().map(|row| row.claim.chars().count()).max();
-    let lines: Vec<(String, String)> = rows
+    let lines: Vec<String> = rows
         .iter()
-        .map(|row| (promise(row, width.unwrap_or(0)), worst_place(row)))
+        .map(|row| {
+            let line = format!("{} {}", promise(row, width.unwrap_or(0)), worst_place(row));
+            line.trim_end().to_owned()
+        })
         .collect();
-    let length =
-        |(promise, place): &(String, String)| promise.chars().count() + 1 + place.chars().count();
-    let longest = lines.iter().map(length).max().unwrap_or(0);
+    let longest = lines.iter().map(|line| line.chars().count()).max();
+    match columns.filter(|columns| longest > Some(*columns)) {
+        Some(columns) => folded(rows, columns),
+        None => lines.iter().map(|line| format!("{line}\n")).collect(),
+    }
+}
+
+/// The comparison on a terminal of so many columns: what was not measured comes last, and by name only.
+fn folded(rows: &[Row], columns: usize) -> String {
+    let indent = " ".repeat(11.min(columns / 4));
+    let fold = |text: &str, first: &str| {
+        let options = textwrap::Options::new(columns);
+        textwrap::fill(
+            text,
+            options.initial_indent(first).subsequent_indent(&indent),
+        ) + "\n"
+    };
     let mut text = String::new();
-    for (promise, place) in &lines {
-        match columns {
-            Some(columns) if columns < longest => {
-                let folded = textwrap::Options::new(columns).subsequent_indent("    ");
-                text += &textwrap::fill(promise, &folded);
-                if !place.is_empty() {
-                    text.push('\n');
-                    text += &textwrap::fill(place, folded.initial_indent("    "));
-                }
-            }
-            _ => text += format!("{promise} {place}").trim_end(),
+    let mut unmeasured = Vec::new();
+    for row in rows {
+        if row.verdict == Verdict::Unmeasured {
+            unmeasured.push(row.claim.as_str());
+            continue;
         }
-        text.push('\n');
+        let (sign, verdict) = (sign(row), verdict(row.verdict));
+        text += &fold(&format!("{verdict:10} {}", row.claim), "");
+        let ratio = summary::figure(row.ratio);
+        let of_limit = format!("{ratio} (limit {sign} {}), {}", row.limit, worst_place(row));
+        text += &fold(&of_limit, &indent);
+    }
+    if !unmeasured.is_empty() {
+        text += &fold(
+            &format!(
+                "{}: {}",
+                verdict(Verdict::Unmeasured),
+                unmeasured.join("; ")
+            ),
+            "",
+        );
     }
     text
 }
 
+fn sign(row: &Row) -> &'static str {
+    if row.at_least { "≥" } else { "≤" }
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Met => "met",
+        Verdict::Missed => "MISSED",
+        Verdict::Undecided => "undecided",
+        Verdict::Unmeasured => "not measured",
+    }
+}
+
 /// A promise, the ratio at its worst place, and the verdict.
 fn promise(row: &Row, width: usize) -> String {
-    let sign = if row.at_least { "≥" } else { "≤" };
-    let (ratio, verdict) = match row.verdict {
-        Verdict::Met => (summary::figure(row.ratio), "met"),
-        Verdict::Missed => (summary::figure(row.ratio), "MISSED"),
-        Verdict::Undecided => (summary::figure(row.ratio), "undecided"),
-        Verdict::Unmeasured => (String::new(), "unmeasured"),
+    let (sign, verdict) = (sign(row), verdict(row.verdict));
+    let ratio = match row.verdict {
+        Verdict::Unmeasured => String::new(),
+        _ => summary::figure(row.ratio),
     };
     format!(
         "{:width$} {ratio:>8} {sign} {:<6} {verdict:9}",
@@ -526,7 +562,14 @@ mod tests {
                     "{line:?} goes over the edge"
                 );
             }
-            assert!(folded.split_whitespace().eq(whole.split_whitespace()));
+            let words = folded.split_whitespace().collect::<Vec<_>>().join(" ");
+            for row in &rows {
+                assert!(words.contains(&row.claim), "{} is missing", row.claim);
+            }
+            assert!(
+                words.contains("met latency of 8 B 0.671 (limit ≤ 0.7), 1/1 places; worst 8 B:"),
+                "{words}"
+            );
         }
     }
 

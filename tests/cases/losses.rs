@@ -267,6 +267,28 @@ fn a_rank_that_has_finished_is_no_loss_however_its_process_ends() {
     }
 }
 
+/// Whether the message comes before that one finishes, before its process ends, or later.
+#[test]
+fn a_send_to_a_rank_that_has_just_finished_is_an_error() {
+    let program = build("tests/programs/loss_sent.c", &[]);
+    for fabric in FABRICS {
+        for bytes in ["8", "3000000"] {
+            for pause in ["0", "100", "300", "1000", "3000", "100000"] {
+                let mut command = tool("mpiexec");
+                command.args(["--on-death=report", fabric, "--timeout=60", "-n", "3"]);
+                let ended = run(
+                    command.arg(&program).args([bytes, pause]),
+                    Duration::from_secs(70),
+                );
+                let which = format!("{fabric}, {bytes} {pause}");
+                let told = "has left the job";
+                assert!(ended.out.contains(told), "{which}: {ended:?}");
+                assert_eq!(ended.code(), Some(128 + 9), "{which}: {ended:?}");
+            }
+        }
+    }
+}
+
 /// A process that a rank has forked holds its connections, and may outlive it.
 #[test]
 fn a_rank_is_missed_although_a_process_that_it_has_forked_holds_its_connections() {

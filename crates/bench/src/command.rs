@@ -130,7 +130,9 @@ fn run(options: &Options) -> Result<()> {
     if options.json {
         answer(&results.to_json()?)?;
     } else {
-        answer(&comparison(&summary::rows(&results)))?;
+        let columns = console::Term::stdout().size_checked();
+        let columns = columns.map(|(_, columns)| usize::from(columns));
+        answer(&comparison(&summary::rows(&results), columns))?;
     }
     eprintln!(
         "weft bench: the page is {}",
@@ -387,38 +389,101 @@ fn write(results: &Results, out: &Path, with_json: bool) -> Result<()> {
     put("index.html", report::page(results)?)
 }
 
-/// The comparison as text for a terminal.
-fn comparison(rows: &[Row]) -> String {
+/// The comparison as text. Where no terminal is, one line for each promise, which other programs read; likewise on a terminal that is
+/// wide enough. On a narrower one the verdict first, then what it is about.
+fn comparison(rows: &[Row], columns: Option<usize>) -> String {
+    let width = rows.iter().map(|row| row.claim.chars().count()).max();
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let line = format!("{} {}", promise(row, width.unwrap_or(0)), worst_place(row));
+            line.trim_end().to_owned()
+        })
+        .collect();
+    let longest = lines.iter().map(|line| line.chars().count()).max();
+    match columns.filter(|columns| longest > Some(*columns)) {
+        Some(columns) => folded(rows, columns),
+        None => lines.iter().map(|line| format!("{line}\n")).collect(),
+    }
+}
+
+/// The comparison on a terminal of so many columns: what was not measured comes last, and by name only.
+fn folded(rows: &[Row], columns: usize) -> String {
+    let indent = " ".repeat(11.min(columns / 4));
+    let fold = |text: &str, first: &str| {
+        let options = textwrap::Options::new(columns);
+        textwrap::fill(
+            text,
+            options.initial_indent(first).subsequent_indent(&indent),
+        ) + "\n"
+    };
     let mut text = String::new();
+    let mut unmeasured = Vec::new();
     for row in rows {
-        let sign = if row.at_least { "≥" } else { "≤" };
-        let verdict = match row.verdict {
-            Verdict::Met => "met",
-            Verdict::Missed => "MISSED",
-            Verdict::Undecided => "undecided",
-            Verdict::Unmeasured => "not measured",
-        };
-        text += &format!("{:52} ", row.claim);
         if row.verdict == Verdict::Unmeasured {
-            text += &format!("{:>8} {sign} {:<6} {verdict}\n", "", row.limit);
+            unmeasured.push(row.claim.as_str());
             continue;
         }
-        let against = if row.reference.is_empty() {
-            String::new()
-        } else {
-            format!(" against {}", row.reference)
-        };
-        text += &format!(
-            "{:>8} {sign} {:<6} {verdict:9} {}/{} places; worst {}: {}{against}\n",
-            summary::figure(row.ratio),
-            row.limit,
-            row.met.0,
-            row.met.1,
-            row.place,
-            row.ours,
+        let (sign, verdict) = (sign(row), verdict(row.verdict));
+        text += &fold(&format!("{verdict:10} {}", row.claim), "");
+        let ratio = summary::figure(row.ratio);
+        let of_limit = format!("{ratio} (limit {sign} {}), {}", row.limit, worst_place(row));
+        text += &fold(&of_limit, &indent);
+    }
+    if !unmeasured.is_empty() {
+        text += &fold(
+            &format!(
+                "{}: {}",
+                verdict(Verdict::Unmeasured),
+                unmeasured.join("; ")
+            ),
+            "",
         );
     }
     text
+}
+
+fn sign(row: &Row) -> &'static str {
+    if row.at_least { "≥" } else { "≤" }
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Met => "met",
+        Verdict::Missed => "MISSED",
+        Verdict::Undecided => "undecided",
+        Verdict::Unmeasured => "not measured",
+    }
+}
+
+/// A promise, the ratio at its worst place, and the verdict.
+fn promise(row: &Row, width: usize) -> String {
+    let (sign, verdict) = (sign(row), verdict(row.verdict));
+    let ratio = match row.verdict {
+        Verdict::Unmeasured => String::new(),
+        _ => summary::figure(row.ratio),
+    };
+    format!(
+        "{:width$} {ratio:>8} {sign} {:<6} {verdict:9}",
+        row.claim, row.limit
+    )
+}
+
+/// Where a promise is kept, and what is compared at its worst place.
+fn worst_place(row: &Row) -> String {
+    if row.verdict == Verdict::Unmeasured {
+        return String::new();
+    }
+    let against = if row.reference.is_empty() {
+        String::new()
+    } else {
+        format!(" against {}", row.reference)
+    };
+    let (met, all) = row.met;
+    format!(
+        "{met}/{all} places; worst {}: {}{against}",
+        row.place, row.ours
+    )
 }
 
 #[cfg(test)]
@@ -479,6 +544,32 @@ mod tests {
         assert!(written.iter().any(|text| text.contains("Weft, serv")));
         for text in written.iter() {
             assert!(text.chars().count() <= 80, "{text:?} goes over the edge");
+        }
+    }
+
+    #[test]
+    fn the_comparison_fits_the_terminal_and_is_a_line_for_each_promise_elsewhere() {
+        let rows = summary::rows(&crate::results::tests::sample());
+        assert!(rows.len() > 1);
+        let whole = comparison(&rows, None);
+        assert_eq!(whole.lines().count(), rows.len());
+        assert_eq!(comparison(&rows, Some(500)), whole);
+        for columns in [40, 80] {
+            let folded = comparison(&rows, Some(columns));
+            for line in folded.lines() {
+                assert!(
+                    line.chars().count() <= columns,
+                    "{line:?} goes over the edge"
+                );
+            }
+            let words = folded.split_whitespace().collect::<Vec<_>>().join(" ");
+            for row in &rows {
+                assert!(words.contains(&row.claim), "{} is missing", row.claim);
+            }
+            assert!(
+                words.contains("met latency of 8 B 0.671 (limit ≤ 0.7), 1/1 places; worst 8 B:"),
+                "{words}"
+            );
         }
     }
 

@@ -287,6 +287,9 @@ mod tests {
         for point in found.series.iter().flat_map(|series| &series.points) {
             assert!((3..=6).contains(&point.statistics.n), "{point:?}");
             assert_eq!(point.launches, 2);
+            let counts = &point.samples_by_launch;
+            assert!(counts.len() == 2 && counts.iter().all(|&count| count > 0));
+            assert_eq!(counts.iter().sum::<usize>(), point.samples.len());
         }
         assert_eq!(found.notes[0], "a note");
         assert!(

@@ -131,6 +131,9 @@ pub struct Point {
     pub iterations: u64,
     /// Number of separate launches that the samples come from.
     pub launches: u32,
+    /// How many of the samples each launch gave, in order; empty in files that were written before it was recorded.
+    #[serde(default)]
+    pub samples_by_launch: Vec<usize>,
     /// Whether the standard error reached the aim before the budget ended.
     pub settled: bool,
     /// All samples, in the order in which they were taken.
@@ -138,10 +141,17 @@ pub struct Point {
 }
 
 impl Point {
-    /// The point of these samples, rounded to six digits: none of them is more exact than that.
-    pub fn new(x: f64, samples: &[f64], iterations: u64, launches: u32, aim: f64) -> Option<Point> {
+    /// The point of these samples, rounded to six digits: none of them is more exact than that. `by_launch` says how
+    /// many of the samples each launch gave.
+    pub fn new(
+        x: f64,
+        samples: &[f64],
+        iterations: u64,
+        by_launch: &[usize],
+        aim: f64,
+    ) -> Option<Point> {
         let samples: Vec<f64> = samples.iter().map(|sample| rounded(*sample)).collect();
-        let found = Statistics::of(&samples)?;
+        let found = Statistics::of_launches(&samples, by_launch)?;
         Some(Point {
             x,
             settled: found.relative_error() < aim,
@@ -151,11 +161,14 @@ impl Point {
                 q1: rounded(found.q1),
                 q3: rounded(found.q3),
                 stderr: rounded(found.stderr),
+                median_low: rounded(found.median_low),
+                median_high: rounded(found.median_high),
                 confidence: rounded(found.confidence),
                 ..found
             },
             iterations,
-            launches,
+            launches: u32::try_from(by_launch.len()).unwrap_or(u32::MAX),
+            samples_by_launch: by_launch.to_vec(),
             samples,
         })
     }
@@ -229,7 +242,7 @@ pub(crate) mod tests {
                     let samples: Vec<f64> = (0..9)
                         .map(|step| scale * (1.0 + x / 640.0) + 0.001 * f64::from(step))
                         .collect();
-                    Point::new(*x, &samples, 1000, 2, 0.01)
+                    Point::new(*x, &samples, 1000, &[5, 4], 0.01)
                 })
                 .collect(),
         };
@@ -277,6 +290,22 @@ pub(crate) mod tests {
                 .expect("serialises"),
             text
         );
+    }
+
+    #[test]
+    fn files_without_samples_by_launch_are_read_as_they_are() {
+        let mut old: serde_json::Value =
+            serde_json::from_str(&sample().to_json().expect("serialises")).expect("JSON");
+        let point = &mut old["experiments"][0]["series"][0]["points"][0];
+        let fields = point.as_object_mut().expect("an object");
+        assert!(fields.remove("samples_by_launch").is_some());
+        let read = Results::from_json(&old.to_string()).expect("reads");
+        let (read, new) = (
+            &read.experiments[0].series[0],
+            &sample().experiments[0].series[0],
+        );
+        assert_eq!(read.points[0].samples_by_launch, [0; 0]);
+        assert_eq!(read.points[0].statistics, new.points[0].statistics);
     }
 
     #[test]

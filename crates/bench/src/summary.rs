@@ -47,6 +47,8 @@ pub struct Row {
     pub low: f64,
     /// Upper end of its interval.
     pub high: f64,
+    /// Confidence of the less certain one of the two medians.
+    pub confidence: f64,
     /// The limit that the ratio must reach.
     pub limit: f64,
     /// Whether it must be at least the limit.
@@ -114,6 +116,7 @@ fn row(target: &Target, experiment: &ExperimentResult) -> Row {
             ratio: 0.0,
             low: 0.0,
             high: 0.0,
+            confidence: 0.0,
             limit: target.limit,
             at_least: target.at_least,
             met,
@@ -215,6 +218,9 @@ fn compare(
         ratio,
         low,
         high,
+        confidence: other.map_or(found.confidence, |other| {
+            found.confidence.min(other.confidence)
+        }),
         limit: target.limit,
         at_least: target.at_least,
         met: (0, 0),

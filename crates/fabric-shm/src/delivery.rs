@@ -101,6 +101,7 @@ impl<'a> Delivery<'a> {
         if self.members.lose(peer, REASON) {
             self.outbound.close(peer);
             self.portal.end_transfers_with(peer, REASON, self.sink);
+            self.sink.departed(peer, REASON);
         }
     }
 

@@ -174,6 +174,12 @@ impl Sink for Translated<'_> {
         }
     }
 
+    fn departed(&mut self, slot: Peer, reason: &str) {
+        if let Some(rank) = self.heard(slot) {
+            self.sink.departed(rank, reason);
+        }
+    }
+
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         if let Some(rank) = self.heard(from) {
             self.sink.signalled(rank, key);

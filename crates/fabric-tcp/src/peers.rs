@@ -31,10 +31,15 @@ enum Slot<S> {
     Lost(String),
 }
 
+/// The reason of what ends with a peer whose process has ended in order.
+const LEFT: &str = "it has left the job";
+
 /// An event of a member.
 enum Fate {
     /// It is lost, for this reason.
     Lost(String),
+    /// Its process has ended in order.
+    Departed,
     /// Another process has its number.
     Replaced,
 }
@@ -48,7 +53,7 @@ pub struct Peers<N: Network> {
     /// Peers with a connection, for looking at them directly.
     connected: Vec<u32>,
     bell: Arc<N::Bell>,
-    /// Lost or replaced, and not reported yet.
+    /// Lost, departed or replaced, and not reported yet.
     fates: Vec<(u32, Fate)>,
     /// Transfers that ended outside of a look.
     ended: Vec<(Operation, Result<()>)>,
@@ -276,8 +281,11 @@ impl<N: Network> Peers<N> {
     fn leave(&mut self, peer: u32) {
         self.disconnect(peer);
         if let Slot::Known(session) = &mut self.slots[peer as usize] {
-            let lost = lost_with(peer, "it has left the job");
+            let lost = lost_with(peer, LEFT);
             self.ended.extend(session.leave().map(lost));
+            self.fates.push((peer, Fate::Departed));
+            // Sleepers must learn of it.
+            weft_fabric::Bell::ring(&*self.bell);
         }
     }
 
@@ -453,6 +461,7 @@ impl<N: Network> Peers<N> {
         for (peer, fate) in std::mem::take(&mut self.fates) {
             match fate {
                 Fate::Lost(reason) => sink.lost(Peer(peer), &reason),
+                Fate::Departed => sink.departed(Peer(peer), LEFT),
                 Fate::Replaced => {
                     signals.forget_peer(Peer(peer));
                     sink.replaced(Peer(peer));

@@ -304,6 +304,11 @@ pub trait Sink {
     fn transfer_completed(&mut self, operation: Operation, result: Result<()>);
     /// A peer has died or is out of reach. Called once; nothing from it arrives afterwards.
     fn lost(&mut self, peer: Peer, reason: &str);
+    /// The process of a peer has ended in order, as the fabric has found out. Everything that it has sent was handed out, so what was
+    /// sent to it and has no answer gets none. Later sends are refused; it is no loss.
+    fn departed(&mut self, peer: Peer, reason: &str) {
+        let _ = (peer, reason);
+    }
     /// Signals have arrived (they are counted already).
     fn signalled(&mut self, from: Peer, key: SyncKey);
     /// Another process has the number of this peer from now on: what was known of its predecessor, including its loss, no longer

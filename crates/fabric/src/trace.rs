@@ -320,6 +320,10 @@ impl Sink for RecordingSink<'_> {
         self.sink.lost(peer, reason);
     }
 
+    fn departed(&mut self, peer: Peer, reason: &str) {
+        self.sink.departed(peer, reason);
+    }
+
     fn replaced(&mut self, peer: Peer) {
         self.sink.replaced(peer);
     }

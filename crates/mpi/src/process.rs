@@ -376,6 +376,12 @@ impl Process {
         self.engines.all().map(|engine| engine.counters())
     }
 
+    /// Whether any peer was found lost. Takes no engine, so whoever leaves in whatever state may ask.
+    #[must_use]
+    pub fn knows_a_loss(&self) -> bool {
+        self.all_counters().any(|counters| counters.lost.get() > 0)
+    }
+
     /// Delivers events of these kinds (a set of [bits](crate::events::EventKind::bit)) from now on, of which this many
     /// may wait for delivery. Replaces the former listener.
     pub fn listen(&self, kinds: u32, listener: Arc<dyn Listener>, most: usize) {

@@ -333,9 +333,9 @@ fn a_sleeper_on_a_revoked_communicator_is_told() {
     });
 }
 
-/// The root of ranks that accept, or that have had processes started, waits for a caller, who may never come: it hears that the call
-/// of its own group cannot come to its end.
-fn nobody_calls(comm: &Comm, expected: ErrorClass) {
+/// The root of ranks that accept, or that have had processes started, waits for a caller, who may never come, and that of ranks that
+/// connect for one who accepts: it hears that the call of its own group cannot come to its end.
+fn nobody_comes(comm: &Comm, expected: ErrorClass) {
     let port = Port {
         owner: Peer(0),
         number: 9,
@@ -354,23 +354,27 @@ fn nobody_calls(comm: &Comm, expected: ErrorClass) {
     ));
     let made = comm.spawned(0, asked).and_then(|(_, made)| made);
     assert_eq!(class(made), expected);
+    let owner = Peer(1);
+    let of_another = Port { owner, ..port };
+    let made = comm.connect_to(0, at_root.then_some(Ok(of_another)));
+    assert_eq!(class(made), expected);
 }
 
 #[test]
-fn a_root_that_waits_for_a_caller_hears_of_a_loss() {
+fn a_root_that_waits_for_the_other_group_hears_of_a_loss() {
     without_the_last(3, |process| {
-        nobody_calls(&process.world(), ErrorClass::ProcFailed);
+        nobody_comes(&process.world(), ErrorClass::ProcFailed);
     });
 }
 
 #[test]
-fn a_root_that_waits_for_a_caller_hears_of_a_revocation() {
+fn a_root_that_waits_for_the_other_group_hears_of_a_revocation() {
     everywhere(3, |process| {
         let comm = process.world().dup().unwrap();
         if comm.rank() == 2 {
             comm.revoke();
         }
-        nobody_calls(&comm, ErrorClass::Revoked);
+        nobody_comes(&comm, ErrorClass::Revoked);
         comm.drop_messages();
         comm.sever();
     });

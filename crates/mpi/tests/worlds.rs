@@ -258,20 +258,58 @@ fn a_world_whose_caller_dies_before_it_is_answered_is_not_started() {
     }
 }
 
+/// Waits until so many messages have come that nobody receives.
+fn until_have_come(process: &Process, messages: usize) {
+    while process.unexpected_messages() < messages {
+        let mut looks = 0;
+        process.notify();
+        process.wait_until(|| {
+            looks += 1;
+            looks > 1
+        });
+    }
+}
+
+/// Who accepts meets those who call after it.
+#[test]
+fn a_call_whose_communicator_is_revoked_is_withdrawn() {
+    let has_called = Arc::new(AtomicBool::new(false));
+    on_threads(&|process: Arc<Process>| {
+        let world = process.world();
+        let first = process.me().0 < FIRST;
+        if process.me() == PORT.owner {
+            until_have_come(&process, 1);
+            has_called.store(true, Ordering::SeqCst);
+            until_have_come(&process, 2);
+        } else if !first {
+            let comm = world.dup().unwrap();
+            if comm.rank() == 0 {
+                while !has_called.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                comm.revoke();
+            }
+            let port = (comm.rank() == 1).then_some(Ok(PORT));
+            let error = comm.connect_to(1, port).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Revoked, "{error}");
+            comm.drop_messages();
+            comm.sever();
+        }
+        let between = meet(&world, first);
+        between.settle().unwrap();
+        // For the next fabric.
+        has_called.store(false, Ordering::SeqCst);
+        ring(&world);
+    });
+}
+
 #[test]
 fn a_caller_at_a_port_that_is_closed_is_told() {
     on_threads(&|process: Arc<Process>| {
         let world = process.world();
         if process.me() == PORT.owner {
-            // Until the call has come.
-            while process.unexpected_messages() < 2 {
-                let mut looks = 0;
-                process.notify();
-                process.wait_until(|| {
-                    looks += 1;
-                    looks > 1
-                });
-            }
+            // The call, and what the other one of this world sends around.
+            until_have_come(&process, 2);
             process.close_port(PORT.number);
         } else if process.me().0 >= FIRST {
             let port = (world.rank() == 0).then_some(Ok(PORT));

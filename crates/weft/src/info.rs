@@ -1,4 +1,4 @@
-//! `weft info`: what this build can do here, tried and not guessed; one line each.
+//! `weft info`: what this build can do here, tried and not guessed; one line each, folded on a terminal that is narrower.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -93,6 +93,29 @@ impl Finding {
     }
 }
 
+/// Columns before what was found.
+const MARGIN: usize = 28;
+
+impl Finding {
+    /// One line; on a terminal of so many columns as many as it takes. Where no terminal is, other programs read it by lines.
+    fn shown(&self, columns: Option<usize>) -> String {
+        let state = if self.state == "limit" {
+            ""
+        } else {
+            self.state
+        };
+        let mut line = format!("{:<22} {state:<3}  {}", self.name, self.found);
+        if !self.consequence.is_empty() {
+            line += "; ";
+            line += &self.consequence;
+        }
+        let Some(columns) = columns else { return line };
+        let indent = " ".repeat(MARGIN.min(columns / 2));
+        let folded = textwrap::Options::new(columns).subsequent_indent(&indent);
+        textwrap::fill(&line, folded)
+    }
+}
+
 /// Looks, and prints.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let lines = look();
@@ -102,21 +125,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         return user_output::answer(format_args!("{all:#}\n")).into();
     }
     let mut text = format!("weft {}, MPI 5.0\n", env!("CARGO_PKG_VERSION"));
+    let columns = user_output::terminal_size().map(|(columns, _)| columns);
     for line in lines {
-        let state = if line.state == "limit" {
-            ""
-        } else {
-            line.state
-        };
-        let consequence = match &*line.consequence {
-            "" => String::new(),
-            text => format!("; {text}"),
-        };
-        let _ = writeln!(
-            text,
-            "{:<22} {state:<3}  {}{consequence}",
-            line.name, line.found
-        );
+        let _ = writeln!(text, "{}", line.shown(columns));
     }
     user_output::answer(text).into()
 }
@@ -311,4 +322,41 @@ fn limits() -> Vec<Finding> {
         ));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_folded_on_a_terminal_alone() {
+        let found = "providers of some network (eth0, lo), providers of another network (eth0, lo); none is for hardware";
+        let finding = Finding {
+            name: "fabric ofi",
+            state: "on",
+            found: found.into(),
+            consequence: "what follows from it".into(),
+        };
+        let whole = finding.shown(None);
+        assert_eq!(whole.lines().count(), 1);
+        assert!(whole.starts_with("fabric ofi             on   providers"));
+        for columns in [20, 40, 80, 200] {
+            let shown = finding.shown(Some(columns));
+            let words = |text: &str| -> Vec<String> {
+                text.split_whitespace().map(str::to_owned).collect()
+            };
+            assert_eq!(words(&shown), words(&whole), "{columns}");
+            assert!(
+                shown.lines().all(|line| line.chars().count() <= columns),
+                "{shown}"
+            );
+        }
+        let shown = finding.shown(Some(80));
+        assert!(
+            shown
+                .lines()
+                .skip(1)
+                .all(|line| line.starts_with(&" ".repeat(MARGIN)))
+        );
+    }
 }

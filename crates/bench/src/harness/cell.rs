@@ -24,7 +24,8 @@ pub(super) struct Cell<'p> {
     task: &'p Task,
     samples: Vec<f64>,
     iterations: u64,
-    launches: u32,
+    /// How many of the samples each launch gave.
+    by_launch: Vec<usize>,
     in_this_launch: bool,
     spent: Duration,
     failure: Option<Failure>,
@@ -47,7 +48,7 @@ impl<'p> Cell<'p> {
                 task,
                 samples: Vec::new(),
                 iterations: 0,
-                launches: 0,
+                by_launch: Vec::new(),
                 in_this_launch: false,
                 spent: Duration::ZERO,
                 failure: None,
@@ -114,8 +115,15 @@ impl<'p> Cell<'p> {
 
     /// Records the samples of a turn, and the time that it took.
     pub fn record(&mut self, found: Result<Vec<f64>>, took: Duration) {
+        if !self.in_this_launch {
+            self.in_this_launch = true;
+            self.by_launch.push(0);
+        }
         match found {
             Ok(samples) if samples.iter().all(|sample| sample.is_finite()) => {
+                if let Some(count) = self.by_launch.last_mut() {
+                    *count += samples.len();
+                }
                 self.samples.extend(samples);
             }
             Ok(samples) => {
@@ -126,10 +134,6 @@ impl<'p> Cell<'p> {
                 let text = format!("{error:#}");
                 self.failure = Some(Failure { text, no_answer });
             }
-        }
-        if !self.in_this_launch {
-            self.in_this_launch = true;
-            self.launches += 1;
         }
         self.spent += took;
     }
@@ -158,12 +162,14 @@ impl<'p> Cell<'p> {
         }
         self.samples.len() >= due(budget.most)
             || self.spent >= budget.time * launch / budget.launches
-            || self.is_settled(budget)
+            // Of the samples alone: where launches differ, more samples of this one would not make them differ less.
+            || reaches(budget, Statistics::of(&self.samples))
     }
 
-    /// Whether the standard error is under the aim.
+    /// Whether the standard error, that of the launches included, is under the aim.
     pub fn is_settled(&self, budget: &Budget) -> bool {
-        Statistics::of(&self.samples).is_some_and(|found| found.relative_error() < budget.aim)
+        let found = Statistics::of_launches(&self.samples, &self.by_launch);
+        reaches(budget, found)
     }
 
     /// Its point; `None` without a sample.
@@ -172,8 +178,13 @@ impl<'p> Cell<'p> {
             self.x,
             &self.samples,
             self.iterations,
-            self.launches,
+            &self.by_launch,
             budget.aim,
         )
     }
+}
+
+/// Whether there are samples, with a standard error under the aim.
+fn reaches(budget: &Budget, found: Option<Statistics>) -> bool {
+    found.is_some_and(|found| found.relative_error() < budget.aim)
 }

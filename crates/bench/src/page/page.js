@@ -86,7 +86,7 @@ function summary() {
     body.append(html("tr", {},
       html("td", {}, link), html("td", {}, row.place || "–"), html("td", { class: "number" }, row.ours),
       html("td", {}, row.reference || "–"),
-      html("td", { class: "number", title: `95 %: ${figure(row.low)} to ${figure(row.high)}` }, figure(row.ratio)),
+      html("td", { class: "number", title: `95 %: ${figure(row.low)} to ${figure(row.high)}${truly(row.confidence)}` }, figure(row.ratio)),
       html("td", {}, bar), html("td", { class: "number" }, `${sign} ${row.limit}`),
       html("td", { class: "verdict " + row.verdict }, row.verdict, html("span", { class: "small" }, row.met[1] > 1 ? ` ${row.met[0]} of ${row.met[1]}` : ""))));
   }
@@ -119,13 +119,18 @@ function placeName(experiment, x) {
   return experiment.x.includes("[B]") ? bytes(x) + (x >= 1024 ? "B" : " B") : `${figure(x)}`;
 }
 
+// What is added to an interval of 95 % that too few samples or launches bear out.
+function truly(confidence) {
+  return confidence < 0.95 ? `, truly ${Math.round(confidence * 100)} %` : "";
+}
+
 // What one cell says when pointed at.
 function told(point, unit) {
   return `mean ${figure(point.mean)}, median ${figure(point.median)} (95 %: ${figure(point.median_low)} to ${figure(point.median_high)}` +
-    `${point.confidence < 0.95 ? `, truly ${Math.round(point.confidence * 100)} %` : ""}), quartiles ${figure(point.q1)} and ${figure(point.q3)}, ` +
+    `${truly(point.confidence)}), quartiles ${figure(point.q1)} and ${figure(point.q3)}, ` +
     `${figure(point.min)} to ${figure(point.max)} ${unit}; standard error ${figure(point.stderr)}; n = ${point.n} samples of ` +
     `${point.iterations} operation${point.iterations === 1 ? "" : "s"} from ${point.launches} launch${point.launches === 1 ? "" : "es"}` +
-    `${point.settled ? "" : "; the budget ended before the standard error was small enough"}`;
+    `${point.settled ? "" : "; the standard error did not become small enough"}`;
 }
 
 function valueTable(experiment, series) {
@@ -188,6 +193,9 @@ function csv(experiment) {
   return lines.join("\n") + "\n";
 }
 
+// On a narrow screen plots are drawn in fewer units, so that their text can be read.
+const narrow = matchMedia("(max-width: 640px)");
+
 function section(experiment) {
   const all = dressed(experiment), bars = experiment.chart === "bars";
   const panels = [...new Set(all.map((series) => series.panel))];
@@ -220,7 +228,7 @@ function section(experiment) {
     figures.replaceChildren();
     for (const panel of panels) {
       const here = all.filter((one) => one.panel === panel), on = here.filter((one) => !state.off.has(one.name));
-      const options = { title: [experiment.title, panel].filter(Boolean).join(": "), x: experiment.x, y: panel.includes("[") ? panel : experiment.y, unit: experiment.unit, xScale: state.x, yScale: state.y, show: state.show, height: panels.length > 1 ? 270 : 390 };
+      const options = { title: [experiment.title, panel].filter(Boolean).join(": "), x: experiment.x, y: panel.includes("[") ? panel : experiment.y, unit: experiment.unit, xScale: state.x, yScale: state.y, show: state.show, wide: narrow.matches ? 440 : 760, height: panels.length > 1 ? 270 : narrow.matches ? 320 : 390 };
       const plot = (bars ? barPlot : xyPlot)(on, options, (x, event) => showHover(experiment, on, x, event));
       if (panel) figures.append(html("h3", {}, panel));
       const { wide, table } = bars ? barTable(experiment, here) : valueTable(experiment, here);
@@ -230,6 +238,7 @@ function section(experiment) {
     }
   }
   draw();
+  narrow.addEventListener("change", draw);
   const notes = html("ul", { class: "notes" }, ...experiment.notes.map((note) => html("li", {}, note)), html("li", {}, `Seed of the order: ${experiment.seed}. A value with ~ did not reach the aimed standard error within its budget.`));
   return html("section", { id: experiment.id },
     html("div", { class: "head" }, html("h2", {}, experiment.title, html("span", { class: "id" }, experiment.id)), switches), legend, figures, notes);

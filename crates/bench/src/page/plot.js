@@ -88,7 +88,7 @@ function path(points, key, x, y) {
 
 // A plot over x. `show`: line, range or box. Returns the SVG; `onHover(x, event)` is told the nearest x.
 function xyPlot(series, options, onHover) {
-  const wide = 760, high = options.height, left = 70, right = 14, top = 12, bottom = 50;
+  const wide = options.wide, high = options.height, left = 70, right = 14, top = 12, bottom = 50;
   const svg = element("svg", { class: "plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": options.title });
   const logX = options.xScale === "log", logY = options.yScale === "log";
   const fits = (point) => (!logX || point.x > 0) && (!logY || point.min > 0);
@@ -164,9 +164,14 @@ function axes(svg, x, y, options, box, isBytes, ofX) {
     svg.append(element("line", { class: "grid", x1: left, x2: wide - right, y1: y.at(at), y2: y.at(at) }));
     svg.append(element("text", { x: left - 8, y: y.at(at) + 4, "text-anchor": "end" }, tick(at)));
   }
+  let free = 0;
   for (const at of ofX.big) {
     svg.append(element("line", { class: "grid", x1: x.at(at), x2: x.at(at), y1: top, y2: foot }));
-    svg.append(element("text", { x: x.at(at), y: foot + 18, "text-anchor": "middle" }, isBytes ? bytes(at) : tick(at)));
+    // A label that would touch the one before it is left out.
+    const label = isBytes ? bytes(at) : tick(at), half = 3.5 * label.length;
+    if (x.at(at) - half < free) continue;
+    free = x.at(at) + half + 2;
+    svg.append(element("text", { x: x.at(at), y: foot + 18, "text-anchor": "middle" }, label));
   }
   for (const at of ofY.small) svg.append(element("line", { class: "grid", x1: left - 4, x2: left, y1: y.at(at), y2: y.at(at) }));
   for (const at of ofX.small) svg.append(element("line", { class: "grid", x1: x.at(at), x2: x.at(at), y1: foot, y2: foot + 4 }));
@@ -192,7 +197,7 @@ function boxAt(group, middle, wide, at, point, lying) {
 
 // One lying box per series: for experiments without an x axis.
 function barPlot(series, options, onHover) {
-  const row = 38, wide = 760, left = 210, right = 76, top = 8, bottom = 50;
+  const row = 38, wide = options.wide, left = Math.min(210, wide * 0.4), right = 76, top = 8, bottom = 50;
   const logY = options.yScale === "log";
   const shown = series.filter((one) => one.points.length && (!logY || one.points[0].min > 0));
   const high = top + bottom + row * Math.max(1, shown.length);

@@ -217,11 +217,11 @@ pub(super) const TARGETS: &[Target] = &[
     },
     Target {
         variant: "blocking, TCP",
-        ..at_most("a long over TCP, blocking", "latency-long", 0.8)
+        ..at_most("a long message over TCP, blocking", "latency-long", 0.8)
     },
     Target {
         variant: "non-blocking, TCP",
-        ..at_most("a long over TCP, non-blocking", "latency-long", 0.8)
+        ..at_most("a long message over TCP, non-blocking", "latency-long", 0.8)
     },
     Target {
         panel: SMALL,

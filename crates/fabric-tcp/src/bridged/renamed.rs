@@ -67,6 +67,12 @@ impl Sink for Renamed<'_> {
         }
     }
 
+    fn departed(&mut self, peer: Peer, reason: &str) {
+        if let Some(peer) = self.peer(peer) {
+            self.sink.departed(peer, reason);
+        }
+    }
+
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         if let Some(from) = self.peer(from).filter(|_| key != GREETING) {
             self.sink.signalled(from, key);

@@ -121,6 +121,7 @@ impl Crowd {
                 Event::Item(from, _) if rank == 0 => {
                     self.heard.entry(from.index()).or_insert(now);
                 }
+                Event::Departed(_) => {}
                 other => panic!("rank {rank} was told {other:?}"),
             }
         }
@@ -304,8 +305,33 @@ fn a_get_from_who_has_left_is_refused_once() {
         matches!(asked, Err(FabricError::PeerLost { .. })),
         "{asked:?}"
     );
-    // Panics if anything is reported.
+    // Panics if its end is reported.
     crowd.pass(1, false);
+}
+
+/// A rank does not know yet that a peer has ended when it sends to it: the message is taken, and nobody gets it.
+#[test]
+fn who_has_sent_to_one_that_has_left_hears_of_it() {
+    let mut crowd = Crowd::new(1, 2, 0);
+    let at = crowd.at;
+    crowd.call(1);
+    (0..200).for_each(|_| crowd.pass(1, true));
+    crowd.ranks[0].say_goodbye();
+    (0..200).for_each(|_| crowd.pass(1, true));
+    crowd.ranks.remove(0).die();
+    let sent = crowd.ranks[0].try_send(Peer(0), &Item::head(1, 0), &[]);
+    assert_eq!(sent, Ok(Posted::Done), "its end is not known");
+    locked(&crowd.world).routes.insert(at, Route::RefusedAtOnce);
+    let mut recorder = Recorder::default();
+    for _ in 0..200 {
+        locked(&crowd.world).pass(Duration::from_millis(1));
+        crowd.ranks[0].poll(&mut recorder, 64);
+    }
+    assert!(
+        matches!(recorder.events[..], [Event::Departed(Peer(0))]),
+        "{:?}",
+        recorder.events
+    );
 }
 
 /// A kernel delays an acknowledgement, to send it with something else. A rank that waits until all its frames are acknowledged

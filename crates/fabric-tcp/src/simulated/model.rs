@@ -68,6 +68,7 @@ pub enum Event {
     Spoilt(Peer, String),
     TransferCompleted(Operation, FabricResult<()>),
     Lost(Peer, String),
+    Departed(Peer),
 }
 
 /// A sink that records what is reported, and checks the bytes.
@@ -99,6 +100,10 @@ impl Sink for Recorder {
 
     fn lost(&mut self, peer: Peer, reason: &str) {
         self.events.push(Event::Lost(peer, reason.into()));
+    }
+
+    fn departed(&mut self, peer: Peer, _: &str) {
+        self.events.push(Event::Departed(peer));
     }
 
     fn signalled(&mut self, from: Peer, key: SyncKey) {
@@ -233,6 +238,7 @@ impl Model {
             Event::TransferCompleted(operation, result) => {
                 self.transfer_completed(me, operation.0 as usize, result)?
             }
+            Event::Departed(_) => {}
             Event::Lost(peer, reason) => {
                 let peer = peer.index();
                 if told(&self.lost, peer) {

@@ -97,6 +97,10 @@ impl Sink for Renamed<'_> {
         self.sink.lost(self.ranks.global(peer), reason);
     }
 
+    fn departed(&mut self, peer: Peer, reason: &str) {
+        self.sink.departed(self.ranks.global(peer), reason);
+    }
+
     fn replaced(&mut self, peer: Peer) {
         self.sink.replaced(self.ranks.global(peer));
     }

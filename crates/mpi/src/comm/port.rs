@@ -4,12 +4,15 @@
 //! ```text
 //!   connecting root                              accepting root
 //!   call: size, serial, who   ── number ──►      receives from anybody under that number
-//!   its group                 ── serial ──►      receives from that one
 //!   receives                  ◄── serial ──      greeting: context, size; or a refusal
+//!   its group, or nothing     ── serial ──►      receives from that one
 //!   receives                  ◄── serial ──      its group
 //! ```
 //!
-//! Then each root tells its group, as in `MPI_Intercomm_create`. The caller draws the serial, so that simultaneous calls
+//! A caller whose call cannot come to its end, as a member of its group is lost, withdraws it: the message with its group is empty,
+//! sent whether it was greeted or not. Who accepts waits for the next caller then.
+//!
+//! Otherwise each root tells its group, as in `MPI_Intercomm_create`. The caller draws the serial, so that simultaneous calls
 //! of one process are told apart. [`other_jobs`](super::other_jobs) connects groups of two jobs.
 
 use std::sync::Arc;
@@ -133,11 +136,16 @@ impl Comm {
         self.target(root)?;
         let met = (self.rank() == root).then(|| {
             let port = named(ACCEPT, port)?;
-            let mut call = [0; Call::BYTES];
-            let caller = self.next_caller(ACCEPT, (PORTS, port.number), &mut call)?;
-            match caller {
-                Caller::ThisJob => self.accept_call(call),
-                Caller::OtherJob(way) => self.greet_other_job(ACCEPT, way),
+            loop {
+                let mut call = [0; Call::BYTES];
+                let caller = self.next_caller(ACCEPT, (PORTS, port.number), &mut call)?;
+                let Caller::OtherJob(way) = caller else {
+                    match self.accept_call(call)? {
+                        Some(met) => return Ok(met),
+                        None => continue,
+                    }
+                };
+                return self.greet_other_job(ACCEPT, way);
             }
         });
         self.join_group(ACCEPT, ErrorClass::Port, root, met, true)
@@ -229,8 +237,9 @@ impl Comm {
             let met = awaited.map(|awaited| {
                 let world = awaited?;
                 let call = self.call_of_world(&world)?;
-                self.accept_call(call)
-                    .map_err(|error| world.lost_in_the_middle(error))
+                let met = self.accept_call(call);
+                let met = met.and_then(|met| met.ok_or_else(withdrawn));
+                met.map_err(|error| world.lost_in_the_middle(error))
             });
             let made = self.join_group(SPAWN, ErrorClass::Spawn, root, met, true);
             return Ok((numbers, made));
@@ -292,8 +301,8 @@ impl Comm {
         engine.refusal_of(name, self.context(), self.group())
     }
 
-    /// The root of those who accept, when it was called.
-    fn accept_call(&self, call: [u8; Call::BYTES]) -> Result<RemoteLeader> {
+    /// The root of those who accept, when it was called; `None` if the call is withdrawn.
+    fn accept_call(&self, call: [u8; Call::BYTES]) -> Result<Option<RemoteLeader>> {
         let process = self.process();
         let Call {
             size,
@@ -310,17 +319,27 @@ impl Comm {
                 ),
             ));
         }
-        let mut theirs = vec![0; size as usize * 4];
-        process.receive_at(PORTS | 1, caller, serial, &mut theirs)?;
         let drawn = process.new_context();
-        let size = if drawn.is_ok() { self.size() } else { 0 };
-        let context = *drawn.as_ref().unwrap_or(&0);
-        let ours = Greeting { context, size };
+        let ours = Greeting {
+            context: *drawn.as_ref().unwrap_or(&0),
+            size: if drawn.is_ok() { self.size() } else { 0 },
+        };
         process.send_at(PORTS | 1, caller, serial, &mut ours.to_bytes())?;
-        drawn?;
+        let context = drawn?;
+        let mut theirs = vec![0; size as usize * 4];
+        let mut engine = self.lock();
+        let request =
+            process.begin_at(&mut engine, PORTS | 1, Some(caller), serial, &mut theirs)?;
+        let is_withdrawn = engine.finish(request)?.bytes == 0;
+        drop(engine);
+        if is_withdrawn {
+            return Ok(None);
+        }
         process.send_at(PORTS | 1, caller, serial, &mut self.list_of_group())?;
-        let size = theirs.len() as u32 / 4;
-        Ok(RemoteLeader::ThisJob(Greeting { context, size }, theirs))
+        Ok(Some(RemoteLeader::ThisJob(
+            Greeting { context, size },
+            theirs,
+        )))
     }
 
     /// The root of those who connect.
@@ -346,10 +365,7 @@ impl Comm {
             caller: process.me(),
         };
         process.send_at(PORTS, port.owner, port.number, &mut call.to_bytes())?;
-        process.send_at(PORTS | 1, port.owner, serial, &mut self.list_of_group())?;
-        let mut greeting = [0; Greeting::BYTES];
-        process.receive_at(PORTS | 1, port.owner, serial, &mut greeting)?;
-        let greeting = Greeting::from_bytes(greeting);
+        let greeting = self.greeting_at(port.owner, serial)?;
         if greeting.size == 0 || greeting.size > process.peers() {
             return Err(Error::new(
                 ErrorClass::Port,
@@ -359,10 +375,47 @@ impl Comm {
                 ),
             ));
         }
+        process.send_at(PORTS | 1, port.owner, serial, &mut self.list_of_group())?;
         let mut theirs = vec![0; greeting.size as usize * 4];
         process.receive_at(PORTS | 1, port.owner, serial, &mut theirs)?;
         Ok(RemoteLeader::ThisJob(greeting, theirs))
     }
+
+    /// The greeting of the owner of a port that was called.
+    ///
+    /// # Errors
+    /// When a member of this communicator is lost, or it is revoked: the call is withdrawn then.
+    fn greeting_at(&self, owner: Peer, serial: u32) -> Result<Greeting> {
+        let process = self.process();
+        let mut greeting = [0; Greeting::BYTES];
+        let mut engine = self.lock();
+        let request =
+            process.begin_at(&mut engine, PORTS | 1, Some(owner), serial, &mut greeting)?;
+        let refusal = engine.wait_for(WaitFor::Requests(&[request]), |engine| {
+            if engine.is_over(request) {
+                return Some(None);
+            }
+            self.refusal(engine, CONNECT).map(Some)
+        });
+        match refusal {
+            None => drop(engine.finish(request)?),
+            Some(error) => {
+                if engine.withdraw(request)? {
+                    drop(engine);
+                    // An owner that is lost by now needs no word.
+                    _ = process.send_at(PORTS | 1, owner, serial, &mut []);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Greeting::from_bytes(greeting))
+    }
+}
+
+/// Those who were started have called, and cannot be met.
+fn withdrawn() -> Error {
+    let text = "the started processes have withdrawn their call, as one of them is lost";
+    Error::new(ErrorClass::ProcFailed, text)
 }
 
 fn named(name: &str, port: Option<Result<Port>>) -> Result<Port> {

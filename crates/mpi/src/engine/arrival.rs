@@ -58,6 +58,13 @@ impl Sink for Core {
         self.guest.lost(peer, reason);
     }
 
+    fn departed(&mut self, peer: Peer, reason: &str) {
+        self.deferred.push(Deferred::Departed {
+            peer,
+            reason: reason.to_owned(),
+        });
+    }
+
     fn replaced(&mut self, peer: Peer) {
         self.deferred.push(Deferred::Replaced(peer));
     }

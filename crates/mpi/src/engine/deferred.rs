@@ -59,6 +59,8 @@ pub(super) enum Deferred {
     },
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
+    /// The process of a peer has ended in order.
+    Departed { peer: Peer, reason: String },
     /// Another process has the number of a peer.
     Replaced(Peer),
 }
@@ -180,6 +182,7 @@ impl Engine {
             Deferred::Flow { from, envelope } => self.control_flow(from, &envelope),
             Deferred::Recovery { from, message } => self.recover(from, message),
             Deferred::Lost { peer, reason } => self.lose(peer, &reason),
+            Deferred::Departed { peer, reason } => self.end_sends_to(peer, reason),
             Deferred::Replaced(peer) => self.replace(peer),
         }
     }

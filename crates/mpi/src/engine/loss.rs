@@ -9,11 +9,13 @@
 //!
 //! A communicator without the lost peer is not affected. The program can then use [`recovery`](super::recovery).
 //!
+//! A peer whose process has ended in order is not lost. Only a send to it that it has not answered ends, in the same error.
+//!
 //! A matched receive is not ended here, whichever peer is lost: its message has arrived, or the transfer of its data
 //! reports how it ended. But a receive whose data come in pieces ends with their sender. See
 //! [`ReceiveState`](super::receiving::ReceiveState).
 
-use weft_fabric::Peer;
+use weft_fabric::{FabricError, Peer};
 
 use super::Engine;
 use super::deferred::Deferred;
@@ -70,6 +72,16 @@ impl Engine {
         self.advance_all_agreements();
         // Probes look again.
         self.core.wake_for_arrival();
+    }
+
+    /// The process of a peer has ended in order. That is no loss, and who waits for something of it waits in vain; but a send that it
+    /// has not answered fails as one does that is begun later.
+    #[cold]
+    pub(super) fn end_sends_to(&mut self, peer: Peer, reason: String) {
+        let error = Error::from(FabricError::PeerLost { peer, reason });
+        self.end_all(&error, |slot| {
+            slot.sending().is_some_and(|sending| sending.to() == peer)
+        });
     }
 
     /// Receives from anybody: those that nobody is left to send to end, and who waits for others is told of the loss.

@@ -162,9 +162,17 @@ impl Environment {
 
 impl Drop for Environment {
     fn drop(&mut self) {
+        if self.is_finalised {
+            return;
+        }
         // Those who have had this process started count on it: whoever ends before its end has not taken leave of them.
-        if !self.is_finalised {
-            std::mem::forget(self.parent.take());
+        std::mem::forget(self.parent.take());
+        // The launcher may see this process end before the lost one, which is the cause.
+        let state = self.world.state();
+        if state.process().knows_a_loss()
+            && let Some(launcher) = state.launcher()
+        {
+            launcher.ends_by_loss();
         }
     }
 }

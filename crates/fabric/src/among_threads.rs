@@ -149,11 +149,11 @@ fn let_others_begin_on(bell: &dyn Bell, machine: &impl Machine) {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Instant;
 
     use super::*;
     use crate::{Load, Ticket};
+    use weft_atomic::{AtomicU32, Ordering};
     use weft_sys::contention::Contention;
 
     /// A member of two, and a core on which a yield takes so many nanoseconds.

@@ -31,6 +31,7 @@
 #![deny(unsafe_code)]
 
 mod absences;
+pub mod among_threads;
 pub mod board;
 mod boxed;
 pub mod conformance;

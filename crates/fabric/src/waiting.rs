@@ -18,8 +18,7 @@
 //! | the last yield was idle | spin, and yield ever more rarely |
 //! | yields are contended | look now and then for a core with two members fewer, and move there |
 //!
-//! Threads of one member that wait at the same time let each other run instead, and keep the core for [`LOOKS_AMONG_THREADS`] where
-//! [`Bell::stands_apart`].
+//! Threads of one member that wait at the same time let each other run instead: [`among_threads`](crate::among_threads).
 //!
 //! `awake` is an upper bound: a rank that is awake may be blocked in something that we cannot see, and leave its core
 //! alone. Only yielding tells whether another thread wants this core, in `contention`.
@@ -63,11 +62,6 @@ pub fn may_look_on(bell: &dyn Bell) -> bool {
 
 /// Polls for one message of one peer: see [`may_look_on`]. Each takes some five ns.
 pub const LOOKS_FOR_ONE: u32 = 128;
-
-/// Polls of a thread, one of several of its member that wait and let each other run, before it gives its core away, if other members
-/// have [cores of their own](Bell::stands_apart): about as long as a switch takes. Its like at the other member may have that
-/// member's core at this moment, and then the two exchange messages without a switch.
-pub const LOOKS_AMONG_THREADS: u32 = 30;
 
 /// Of so many waits that begin by giving the core to others, one is left to [`Waiting`].
 const MEASURED: u32 = 16;

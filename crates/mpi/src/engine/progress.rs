@@ -23,8 +23,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use weft_fabric::Guest;
+use weft_fabric::among_threads::{self, Among, PollsAmongThreads};
 use weft_fabric::waiting::{self, Step, Waiting};
+use weft_fabric::{Guest, Peer};
 use weft_fiber::{self as fiber, Waiter};
 use weft_sys::error::keep_errno;
 
@@ -32,6 +33,7 @@ use super::Engine;
 use super::boards::BoardId;
 use super::events::EventKind;
 use super::probe::Probe;
+use super::request::{Phase, Work};
 use super::request_id::RequestId;
 use super::shared::{Guard, Shared};
 use crate::wait_times::{Awaits, BegunWait, WaitListener};
@@ -95,7 +97,7 @@ fn look_in_passing(shared: &Shared) -> bool {
     true
 }
 
-impl Guard<'_> {
+impl<'a> Guard<'a> {
     /// One look for calls that do not wait, unless another thread looks all the time.
     pub(crate) fn look(&mut self) {
         if !self.driven {
@@ -227,7 +229,8 @@ impl Guard<'_> {
         self.core.counters.waits.add(1);
         let mut waiting = Waiting::new();
         let mut looks: u32 = 0;
-        let mut looks_in_vain = 0;
+        let mut among = PollsAmongThreads::default();
+        let has_threads = !is_fiber && !self.is_used_by_owner_alone();
         loop {
             looks = looks.wrapping_add(1);
             if self.neighbours.any && (is_fiber || looks.is_multiple_of(LOOKS_ALONE)) {
@@ -245,15 +248,24 @@ impl Guard<'_> {
                 return answer;
             }
             if moved {
-                looks_in_vain = 0;
                 waiting.found();
                 if let Some(answer) = ready(self) {
                     self.hand_over_progress();
                     return Some(answer);
                 }
             }
-            if self.core.waiters.take_thread_woken() && !is_fiber {
+            let woken = self.core.waiters.take_thread_woken() && !is_fiber;
+            if woken {
                 waiting.found();
+            } else if moved {
+                among.found();
+            }
+            // Other threads of this rank are awake and look as well: they may need this core, and the engine.
+            if woken || !moved && !is_fiber && self.shared().does_anybody_give_way() {
+                // Unless its own peer answers just now.
+                if among.keeps_core(|| self.among_threads(what).most_looks()) {
+                    continue;
+                }
                 self.released(thread::yield_now);
                 if let Some(answer) = ready(self) {
                     self.hand_over_progress();
@@ -261,16 +273,9 @@ impl Guard<'_> {
                 }
                 continue;
             }
-            // Other threads of this rank are awake and look as well: they may need this core, and the engine.
-            if !moved && !is_fiber && self.shared().does_anybody_give_way() {
-                // Unless its own peer answers just now.
-                let apart = looks_in_vain != 0 || self.shared().bell().stands_apart();
-                if apart && looks_in_vain < waiting::LOOKS_AMONG_THREADS {
-                    looks_in_vain += 1;
-                    continue;
-                }
-                looks_in_vain = 0;
-                self.released(thread::yield_now);
+            if has_threads && !moved && among.lets_others_begin() {
+                let bell = Arc::clone(self.shared().bell());
+                self.released(|| among_threads::let_others_begin(&*bell));
                 if let Some(answer) = ready(self) {
                     self.hand_over_progress();
                     return Some(answer);
@@ -496,14 +501,10 @@ impl Guard<'_> {
             let fell_asleep = listener.map(WaitListener::now);
             let since = Instant::now();
             let shared = self.shared();
+            let among = self.among_threads(what);
             self.released(|| {
                 if !is_fiber {
-                    let apart = shared.bell().stands_apart();
-                    let looks = if apart {
-                        waiting::LOOKS_AMONG_THREADS
-                    } else {
-                        0
-                    };
+                    let looks = among.most_looks();
                     shared.give_way(|| {
                         fiber::give_way_before_park(looks, || look_in_passing(shared));
                     });
@@ -516,6 +517,30 @@ impl Guard<'_> {
                 listener.slept(since);
             }
             self.parked.remove(index);
+        }
+    }
+
+    /// What decides how long the caller, a thread that waits for this, keeps its core.
+    fn among_threads(&self, what: WaitFor<'_>) -> Among<'a> {
+        Among {
+            bell: &**self.shared().bell(),
+            me: self.fabric.me(),
+            awaited: self.awaited_peer(what),
+            threads: self.parked.len(),
+        }
+    }
+
+    /// The one member that has to do something first, if that is known.
+    fn awaited_peer(&self, what: WaitFor<'_>) -> Option<Peer> {
+        let WaitFor::Requests(ids) = what else {
+            return None;
+        };
+        let mut slots = ids.iter().filter_map(|id| self.core.requests.get(*id));
+        let slot = slots.find(|slot| slot.phase() == Phase::Active)?;
+        match slot.work() {
+            Work::Send(sending) => Some(sending.to()),
+            Work::Receive(_) => slot.expected_source(),
+            _ => None,
         }
     }
 

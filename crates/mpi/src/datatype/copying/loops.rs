@@ -167,7 +167,6 @@ impl Nest {
                     (1, _, true) => return self.spaced::<u8, 1, 2>(),
                     (2, _, true) => return self.spaced::<u16, 1, 2>(),
                     (4, _, true) => return self.spaced::<u32, 1, 2>(),
-                    (8, _, true) => return self.spaced::<u64, 1, 2>(),
                     _ => {}
                 }
             }

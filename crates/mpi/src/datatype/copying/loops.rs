@@ -292,7 +292,7 @@ mod tests {
                 };
                 // SAFETY: as above.
                 unsafe { back.copy(bytes) };
-                let is_data = |at: usize| at < row * ROWS && at % row / bytes % 2 == 0;
+                let is_data = |at: usize| at < row * ROWS && (at % row / bytes).is_multiple_of(2);
                 let expected: Vec<u8> = (0..memory.len())
                     .map(|at| if is_data(at) { data[at] } else { 0 })
                     .collect();

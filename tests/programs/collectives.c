@@ -73,6 +73,60 @@ static void freed_under_way(int count) {
     }
 }
 
+/* Ends a call that has begun, or that was none. */
+static void over(int code, MPI_Request *request) {
+    CHECK(code == MPI_SUCCESS);
+    if (*request != MPI_REQUEST_NULL) MPI_Wait(request, MPI_STATUS_IGNORE);
+    CHECK(*request == MPI_REQUEST_NULL);
+}
+
+/* A rank alone gets what it gives, whether the call ends it or begins it, and is told what is wrong. */
+static void alone(MPI_Comm comm) {
+    MPI_Request q = MPI_REQUEST_NULL;
+    int x[2] = {5, 7}, y[2];
+#define GETS(call)                                \
+    do {                                          \
+        y[0] = y[1] = 0;                          \
+        over(call, &q);                           \
+        CHECK(y[0] == 5 && y[1] == 7 && x[0] == 5); \
+    } while (0)
+    GETS(MPI_Gather(x, 2, MPI_INT, y, 2, MPI_INT, 0, comm));
+    GETS(MPI_Igather(x, 2, MPI_INT, y, 2, MPI_INT, 0, comm, &q));
+    GETS(MPI_Scatter(x, 2, MPI_INT, y, 2, MPI_INT, 0, comm));
+    GETS(MPI_Iscatter(x, 2, MPI_INT, y, 2, MPI_INT, 0, comm, &q));
+    GETS(MPI_Allgather(x, 2, MPI_INT, y, 2, MPI_INT, comm));
+    GETS(MPI_Iallgather(x, 2, MPI_INT, y, 2, MPI_INT, comm, &q));
+    GETS(MPI_Alltoall(x, 2, MPI_INT, y, 2, MPI_INT, comm));
+    GETS(MPI_Ialltoall(x, 2, MPI_INT, y, 2, MPI_INT, comm, &q));
+    GETS(MPI_Reduce(x, y, 2, MPI_INT, MPI_PROD, 0, comm));
+    GETS(MPI_Ireduce(x, y, 2, MPI_INT, MPI_PROD, 0, comm, &q));
+    GETS(MPI_Allreduce(x, y, 2, MPI_INT, MPI_SUM, comm));
+    GETS(MPI_Iallreduce(x, y, 2, MPI_INT, MPI_SUM, comm, &q));
+    over(MPI_Allreduce(MPI_IN_PLACE, x, 2, MPI_INT, MPI_MAX, comm), &q);
+    over(MPI_Iallreduce(MPI_IN_PLACE, x, 2, MPI_INT, MPI_MAX, comm, &q), &q);
+    over(MPI_Bcast(x, 2, MPI_INT, 0, comm), &q);
+    over(MPI_Ibcast(x, 2, MPI_INT, 0, comm, &q), &q);
+    over(MPI_Barrier(comm), &q);
+    over(MPI_Ibarrier(comm, &q), &q);
+    CHECK(x[0] == 5 && x[1] == 7);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    double z[2];
+    int class;
+#define FAILS(call, expected)                                            \
+    do {                                                                 \
+        CHECK(MPI_Error_class(call, &class) == MPI_SUCCESS && class == (expected)); \
+    } while (0)
+    FAILS(MPI_Bcast(x, 2, MPI_INT, 1, comm), MPI_ERR_ROOT);
+    FAILS(MPI_Ibcast(x, 2, MPI_INT, 1, comm, &q), MPI_ERR_ROOT);
+    FAILS(MPI_Reduce(x, y, 2, MPI_INT, MPI_SUM, -2, comm), MPI_ERR_ROOT);
+    FAILS(MPI_Gather(x, 2, MPI_INT, y, 1, MPI_INT, 0, comm), MPI_ERR_TRUNCATE);
+    FAILS(MPI_Allreduce(x, y, -1, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT);
+    FAILS(MPI_Allreduce(z, y, 2, MPI_DOUBLE, MPI_BAND, comm), MPI_ERR_OP);
+    FAILS(MPI_Iallreduce(z, y, 2, MPI_DOUBLE, MPI_BAND, comm, &q), MPI_ERR_OP);
+    FAILS(MPI_Iallreduce(x, y, 2, MPI_INT, MPI_SUM, comm, NULL), MPI_ERR_ARG);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+}
+
 /* Each root in turn gets ahead of the others, from which it receives nothing, by ever more data. */
 static void roots_ahead(void) {
     enum { LONGEST = 10, ROUNDS = 3000 };
@@ -94,6 +148,11 @@ int main(int argc, char **argv) {
     check_init(&argc, &argv);
     int n = check_size, me = check_rank;
     if (n <= 4) roots_ahead();
+    MPI_Comm one;
+    MPI_Comm_split(MPI_COMM_WORLD, me, 0, &one);
+    alone(one);
+    MPI_Comm_free(&one);
+    alone(MPI_COMM_SELF);
     a = malloc(sizeof(int) * MOST * (n + 1));
     b = malloc(sizeof(int) * MOST * (n + 1));
     int *lengths = malloc(sizeof(int) * n), *places = malloc(sizeof(int) * n);

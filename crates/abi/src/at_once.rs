@@ -16,6 +16,7 @@
 //! As for [`check`](mod@crate::check): addresses come from the caller, who keeps the promises of the C
 //! binding.
 
+pub mod alone;
 mod collective;
 mod one_sided;
 
@@ -178,7 +179,7 @@ pub unsafe fn isend(
 ) -> bool {
     // SAFETY: as the caller promises.
     unsafe {
-        !request.is_null() && send(buf, count, datatype, dest, tag, comm) && has_left(request)
+        !request.is_null() && send(buf, count, datatype, dest, tag, comm) && has_ended(request)
     }
 }
 
@@ -198,16 +199,16 @@ pub unsafe fn isend_long(
 ) -> bool {
     // SAFETY: as the caller promises.
     unsafe {
-        !request.is_null() && send_long(buf, count, datatype, dest, tag, comm) && has_left(request)
+        !request.is_null() && send_long(buf, count, datatype, dest, tag, comm) && has_ended(request)
     }
 }
 
-/// Stores the request of a message that has left.
+/// Stores the request of an operation that has ended within the call that began it: a message that has left, a collective of one rank.
 ///
 /// # Safety
 /// As the head of the module says; the address is not null.
 #[inline(always)]
-unsafe fn has_left(request: *mut c::Request) -> bool {
+pub unsafe fn has_ended(request: *mut c::Request) -> bool {
     // SAFETY: as the caller promises; it may be aligned as the caller likes.
     unsafe { request.write_unaligned(DONE) };
     true

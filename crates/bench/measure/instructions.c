@@ -310,6 +310,17 @@ static void put_flush(void)
     }
 }
 
+/* Into pairs of doubles at the target, with as much room between them. */
+static MPI_Datatype pairs;
+
+static void put_vector(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Put(words[call], bytes / 8, MPI_DOUBLE, 1, 0, 1, pairs, window);
+        MPI_Win_flush(1, window);
+    }
+}
+
 static void get_flush(void)
 {
     for (int call = 0; call < CALLS; call++) {
@@ -345,8 +356,9 @@ static void accumulate(void)
 static const struct {
     const char *name;
     void (*body)(void);
-} one_sided[] = {{"put", put_flush}, {"get", get_flush}, {"fetch_and_op", fetch_and_op},
-                 {"compare_and_swap", compare_and_swap}, {"accumulate", accumulate}};
+} one_sided[] = {{"put", put_flush},           {"put_vector", put_vector},
+                 {"get", get_flush},           {"fetch_and_op", fetch_and_op},
+                 {"accumulate", accumulate},   {"compare_and_swap", compare_and_swap}};
 
 /* The body of a one-sided call of the request, or NULL. */
 static void (*one_sided_of(const struct task *task))(void)
@@ -584,6 +596,8 @@ static double count(const struct task *task)
         void *memory;
         counter = 0;
         MPI_Win_allocate(LONGEST, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+        MPI_Type_vector(bytes / 16, 2, 4, MPI_DOUBLE, &pairs);
+        MPI_Type_commit(&pairs);
         MPI_Win_lock_all(0, window);
         if (task->rank == 0) {
             access(); /* the first use of a target attaches its memory */
@@ -591,6 +605,7 @@ static double count(const struct task *task)
         }
         MPI_Win_unlock_all(window);
         MPI_Win_free(&window);
+        MPI_Type_free(&pairs);
     } else {
         fail("not a call whose instructions are counted: %s", task->request);
     }

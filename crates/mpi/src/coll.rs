@@ -55,6 +55,7 @@ pub use gather::{gather, gatherv};
 pub use hosts::Hosts;
 pub(crate) use hosts::Placement;
 pub use on_board::at_once::Elements;
+pub use on_board::place;
 pub(crate) use plan::Cut;
 
 pub use neighbour::{neighbour_allgather, neighbour_alltoall};

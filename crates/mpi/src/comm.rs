@@ -496,6 +496,25 @@ impl Comm {
         Ok(())
     }
 
+    /// Whether this rank is the only one of it, and of no other group.
+    #[inline]
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.size() == 1 && self.remote().is_none()
+    }
+
+    /// Counts a collective of this rank alone, if this thread has the engine by the bias; false, without effect, if that is not all that is to be done.
+    #[inline]
+    pub(crate) fn pass_alone_at_once(&self, place: usize) -> bool {
+        let passed =
+            (self.engine.try_by_bias()).is_some_and(|mut engine| engine.pass_alone_at_once(place));
+        if passed {
+            // Of the collectives of one rank only the number of all is asked for, whatever their form.
+            self.next_number(Form::Blocking);
+        }
+        passed
+    }
+
     /// An error, with where the two ranks are whose collectives do not fit each other, if it is that of one.
     #[cold]
     fn with_places(&self, error: Error) -> Error {

@@ -265,6 +265,13 @@ impl std::fmt::Debug for Op {
     }
 }
 
+/// Whether an operation can be done on elements of this datatype.
+#[inline]
+#[must_use]
+pub fn is_defined(operation: Predefined, basic: Basic) -> bool {
+    kernels::find(operation, basic).is_some()
+}
+
 fn kernel(operation: Predefined, datatype: &Datatype) -> Result<kernels::Kernel> {
     let Some(basic) = datatype.basic() else {
         if operation == Predefined::Replace || operation == Predefined::NoOp {

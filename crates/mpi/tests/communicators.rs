@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{everywhere, over, pattern};
+use weft_fabric::Region;
 use weft_mpi::coll::inter::{Root, Sides};
 use weft_mpi::coll::{self, Blocks};
 use weft_mpi::comm::Bridge;
@@ -380,5 +381,34 @@ fn messages_of_a_freed_communicator_are_dropped() {
         process.start(later).unwrap();
         process.wait(later).unwrap();
         assert_eq!(got, [3]);
+    });
+}
+
+/// A collective of one rank that ends at once is counted as others are; one that does not has no effect.
+#[test]
+fn what_ends_at_once_alone_is_counted_or_without_effect() {
+    everywhere(2, |process| {
+        assert!(!process.world().is_alone());
+        let itself = process.itself().dup().unwrap();
+        assert!(itself.is_alone());
+        let (mut given, mut got) = ([1u8, 2, 3], [0; 3]);
+        let ended = |got: &mut [u8], given: &mut [u8]| {
+            // SAFETY: both arrays outlive the call, and nobody else uses them.
+            let (from, to) = unsafe {
+                (
+                    Region::new(given.as_mut_ptr(), given.len()),
+                    Region::new(got.as_mut_ptr(), got.len()),
+                )
+            };
+            itself.end_alone_at_once(const { coll::place("MPI_Allreduce") }, Some((&from, &to)))
+        };
+        let before = itself.collectives();
+        let has_ended = ended(&mut got, &mut given);
+        assert_eq!(itself.collectives(), before + u32::from(has_ended));
+        assert_eq!(got, if has_ended { given } else { [0; 3] });
+        itself.revoke();
+        got = [0; 3];
+        assert!(!ended(&mut got, &mut given), "it is revoked");
+        assert_eq!(got, [0; 3]);
     });
 }

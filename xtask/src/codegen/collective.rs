@@ -87,8 +87,9 @@ pub fn forms(row: &Function, groups: &Groups) -> Result<Vec<(String, Function)>>
         let mut function = row.clone();
         function.name = completion.name(stem);
         function.parameters.extend(completion.parameters());
-        // A call that only begins the operation has no short path.
-        function.at_once &= completion == Completion::Blocking;
+        function.at_once &= completion != Completion::Persistent;
+        // Begun, it ends at once only where this rank is alone.
+        function.at_once_long &= completion == Completion::Blocking;
         function.form_of = Some(Collective {
             completion,
             group: groups.blocking.to_owned(),

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 use super::NOTICE;
 use super::calls::Calls;
+use super::collective::Completion;
 use super::declaration::Declaration;
 use super::forms;
 use super::profiled;
@@ -107,12 +108,20 @@ fn at_once_first(
             other => other.to_owned(),
         })
         .collect();
+    let form = function.form_of.as_ref();
+    let is_begun = form.is_some_and(|form| form.completion == Completion::Nonblocking);
     let attempt = |suffix: &str| {
+        let call = function.call();
+        let ends = match arguments.split_last() {
+            Some((request, arguments)) if is_begun => format!(
+                "!{request}.is_null() && crate::at_once::alone::{call}({}) && crate::at_once::has_ended({request})",
+                arguments.join(", "),
+            ),
+            _ => format!("crate::at_once::{call}{suffix}({})", arguments.join(", ")),
+        };
         format!(
             "// SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).\n\
-             if unsafe {{ crate::at_once::{}{suffix}({}) }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n",
-            function.call(),
-            arguments.join(", "),
+             if unsafe {{ {ends} }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n",
         )
     };
     let long = match function.at_once_long {

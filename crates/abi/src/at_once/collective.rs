@@ -1,4 +1,5 @@
-//! Collectives of few bytes that end at once: of predefined datatypes and operations, on a communicator that has a board.
+//! Collectives of few bytes that end at once: of predefined datatypes and operations, on a communicator that has a board, or of
+//! this rank [alone].
 //!
 //! A rank whose data are not the same number of bytes of the same signature on both sides is left to the checks, and so is
 //! `MPI_IN_PLACE`, except in reductions.
@@ -11,7 +12,7 @@ use weft_mpi::datatype::Basic;
 use weft_mpi::op::Predefined;
 use weft_sys::span::Region;
 
-use super::{bytes, communicator};
+use super::{alone, bytes, communicator};
 use crate::generated::constants as k;
 use crate::{c, state};
 
@@ -26,7 +27,11 @@ fn with_board(handle: c::Comm) -> Option<&'static Comm> {
 /// # Safety
 /// As for [`bytes`].
 #[inline(always)]
-unsafe fn elements(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Elements> {
+pub(super) unsafe fn elements(
+    address: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+) -> Option<Elements> {
     // SAFETY: as the caller promises.
     unsafe { bytes(address, count, datatype) }.filter(|(region, _)| !region.is_empty())
 }
@@ -49,14 +54,14 @@ unsafe fn blocks(
 
 /// Whether the block of a rank is elsewhere than the blocks of all, and as long as each of them, and of the same elements.
 #[inline(always)]
-fn fit(comm: &Comm, one: &Elements, all: &Elements) -> bool {
+pub(super) fn fit(comm: &Comm, one: &Elements, all: &Elements) -> bool {
     let distance = one.0.as_ptr().addr().wrapping_sub(all.0.as_ptr().addr());
     one.1 == all.1 && one.0.len() * comm.size() as usize == all.0.len() && distance >= all.0.len()
 }
 
 /// The operation of a reduction, and its elements.
 #[inline(always)]
-fn reduction(op: c::Op, datatype: c::Datatype) -> Option<(Predefined, Basic)> {
+pub(super) fn reduction(op: c::Op, datatype: c::Datatype) -> Option<(Predefined, Basic)> {
     let operation = state::predefined_kind(op)?;
     // Those two are for windows only.
     let is_allowed = !matches!(operation, Predefined::Replace | Predefined::NoOp);
@@ -78,7 +83,8 @@ pub unsafe fn barrier(comm: c::Comm) -> bool {
 /// As the head of the module says.
 #[inline(always)]
 pub unsafe fn barrier_long(comm: c::Comm) -> bool {
-    communicator(comm).is_some_and(Comm::barrier_soon)
+    // SAFETY: as the caller promises.
+    communicator(comm).is_some_and(Comm::barrier_soon) || unsafe { alone::barrier(comm) }
 }
 
 /// `MPI_Bcast`.
@@ -91,10 +97,11 @@ pub unsafe fn bcast(
     count: i64,
     datatype: c::Datatype,
     root: c_int,
-    comm: c::Comm,
+    handle: c::Comm,
 ) -> bool {
-    let Some(comm) = with_board(comm) else {
-        return false;
+    let Some(comm) = with_board(handle) else {
+        // SAFETY: as the caller promises.
+        return unsafe { alone::bcast(buffer, count, datatype, root, handle) };
     };
     // SAFETY: as the caller promises.
     let Some(data) = (unsafe { elements(buffer, count, datatype) }) else {
@@ -117,10 +124,15 @@ pub unsafe fn gather(
     recvcount: i64,
     recvtype: c::Datatype,
     root: c_int,
-    comm: c::Comm,
+    handle: c::Comm,
 ) -> bool {
-    let Some(comm) = with_board(comm) else {
-        return false;
+    let Some(comm) = with_board(handle) else {
+        // SAFETY: as the caller promises.
+        return unsafe {
+            alone::gather(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, handle,
+            )
+        };
     };
     // SAFETY: as the caller promises.
     let Some(own) = (unsafe { elements(sendbuf.cast_mut(), sendcount, sendtype) }) else {
@@ -151,10 +163,15 @@ pub unsafe fn scatter(
     recvcount: i64,
     recvtype: c::Datatype,
     root: c_int,
-    comm: c::Comm,
+    handle: c::Comm,
 ) -> bool {
-    let Some(comm) = with_board(comm) else {
-        return false;
+    let Some(comm) = with_board(handle) else {
+        // SAFETY: as the caller promises.
+        return unsafe {
+            alone::scatter(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, handle,
+            )
+        };
     };
     // SAFETY: as the caller promises.
     let Some(own) = (unsafe { elements(recvbuf, recvcount, recvtype) }) else {
@@ -183,10 +200,15 @@ pub unsafe fn allgather(
     recvbuf: *mut c_void,
     recvcount: i64,
     recvtype: c::Datatype,
-    comm: c::Comm,
+    handle: c::Comm,
 ) -> bool {
-    let Some(comm) = with_board(comm) else {
-        return false;
+    let Some(comm) = with_board(handle) else {
+        // SAFETY: as the caller promises.
+        return unsafe {
+            alone::allgather(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, handle,
+            )
+        };
     };
     // SAFETY: as the caller promises.
     let (own, all) = unsafe {
@@ -213,10 +235,15 @@ pub unsafe fn alltoall(
     recvbuf: *mut c_void,
     recvcount: i64,
     recvtype: c::Datatype,
-    comm: c::Comm,
+    handle: c::Comm,
 ) -> bool {
-    let Some(comm) = with_board(comm) else {
-        return false;
+    let Some(comm) = with_board(handle) else {
+        // SAFETY: as the caller promises.
+        return unsafe {
+            alone::alltoall(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, handle,
+            )
+        };
     };
     // SAFETY: as the caller promises.
     let (out, all) = unsafe {
@@ -249,10 +276,11 @@ pub unsafe fn reduce(
     datatype: c::Datatype,
     op: c::Op,
     root: c_int,
-    comm: c::Comm,
+    handle: c::Comm,
 ) -> bool {
-    let Some(comm) = with_board(comm) else {
-        return false;
+    let Some(comm) = with_board(handle) else {
+        // SAFETY: as the caller promises.
+        return unsafe { alone::reduce(sendbuf, recvbuf, count, datatype, op, root, handle) };
     };
     let Some(reduction) = reduction(op, datatype) else {
         return false;
@@ -279,10 +307,11 @@ pub unsafe fn allreduce(
     count: i64,
     datatype: c::Datatype,
     op: c::Op,
-    comm: c::Comm,
+    handle: c::Comm,
 ) -> bool {
-    let Some(comm) = with_board(comm) else {
-        return false;
+    let Some(comm) = with_board(handle) else {
+        // SAFETY: as the caller promises.
+        return unsafe { alone::allreduce(sendbuf, recvbuf, count, datatype, op, handle) };
     };
     let Some(reduction) = reduction(op, datatype) else {
         return false;
@@ -297,7 +326,7 @@ pub unsafe fn allreduce(
 /// # Safety
 /// As for [`bytes`], for both.
 #[inline(always)]
-unsafe fn operands(
+pub(super) unsafe fn operands(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,

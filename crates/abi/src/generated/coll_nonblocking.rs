@@ -13,8 +13,9 @@ use crate::args::{
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgather(
+/// `MPI_Iallgather`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iallgather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -54,10 +55,46 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     }
     code
 }
-alias!(MPI_Iallgather => PMPI_Iallgather);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgather_c(
+pub unsafe extern "C" fn PMPI_Iallgather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::allgather(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iallgather(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
+        )
+    }
+}
+alias!(MPI_Iallgather => PMPI_Iallgather);
+
+/// `MPI_Iallgather_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iallgather_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -96,6 +133,41 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
         unsafe { check::under_way::begun("MPI_Iallgather_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Iallgather_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::allgather(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iallgather_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
+        )
+    }
 }
 alias!(MPI_Iallgather_c => PMPI_Iallgather_c);
 
@@ -193,8 +265,9 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
 }
 alias!(MPI_Iallgatherv_c => PMPI_Iallgatherv_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallreduce(
+/// `MPI_Iallreduce`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iallreduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -230,10 +303,33 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     }
     code
 }
-alias!(MPI_Iallreduce => PMPI_Iallreduce);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallreduce_c(
+pub unsafe extern "C" fn PMPI_Iallreduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::allreduce(sendbuf, recvbuf, count.into(), datatype, op, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request) }
+}
+alias!(MPI_Iallreduce => PMPI_Iallreduce);
+
+/// `MPI_Iallreduce_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iallreduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -269,10 +365,33 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     }
     code
 }
-alias!(MPI_Iallreduce_c => PMPI_Iallreduce_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoall(
+pub unsafe extern "C" fn PMPI_Iallreduce_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::allreduce(sendbuf, recvbuf, count.into(), datatype, op, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Iallreduce_c(sendbuf, recvbuf, count, datatype, op, comm, request) }
+}
+alias!(MPI_Iallreduce_c => PMPI_Iallreduce_c);
+
+/// `MPI_Ialltoall`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ialltoall(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -312,10 +431,46 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     }
     code
 }
-alias!(MPI_Ialltoall => PMPI_Ialltoall);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoall_c(
+pub unsafe extern "C" fn PMPI_Ialltoall(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::alltoall(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Ialltoall(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
+        )
+    }
+}
+alias!(MPI_Ialltoall => PMPI_Ialltoall);
+
+/// `MPI_Ialltoall_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ialltoall_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -354,6 +509,41 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
         unsafe { check::under_way::begun("MPI_Ialltoall_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Ialltoall_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::alltoall(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Ialltoall_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
+        )
+    }
 }
 alias!(MPI_Ialltoall_c => PMPI_Ialltoall_c);
 
@@ -561,8 +751,12 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
 }
 alias!(MPI_Ialltoallw_c => PMPI_Ialltoallw_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) -> c_int {
+/// `MPI_Ibarrier`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ibarrier(
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
     let code = entry::run("MPI_Ibarrier", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::check`).
@@ -579,10 +773,25 @@ pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) 
     }
     code
 }
-alias!(MPI_Ibarrier => PMPI_Ibarrier);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibcast(
+pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::barrier(comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Ibarrier(comm, request) }
+}
+alias!(MPI_Ibarrier => PMPI_Ibarrier);
+
+/// `MPI_Ibcast`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ibcast(
     buffer: *mut c_void,
     count: c_int,
     datatype: c::Datatype,
@@ -616,10 +825,32 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     }
     code
 }
-alias!(MPI_Ibcast => PMPI_Ibcast);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ibcast_c(
+pub unsafe extern "C" fn PMPI_Ibcast(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::bcast(buffer, count.into(), datatype, root, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Ibcast(buffer, count, datatype, root, comm, request) }
+}
+alias!(MPI_Ibcast => PMPI_Ibcast);
+
+/// `MPI_Ibcast_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ibcast_c(
     buffer: *mut c_void,
     count: c::Count,
     datatype: c::Datatype,
@@ -652,6 +883,27 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
         unsafe { check::under_way::begun("MPI_Ibcast_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Ibcast_c(
+    buffer: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::bcast(buffer, count.into(), datatype, root, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Ibcast_c(buffer, count, datatype, root, comm, request) }
 }
 alias!(MPI_Ibcast_c => PMPI_Ibcast_c);
 
@@ -733,8 +985,9 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
 }
 alias!(MPI_Iexscan_c => PMPI_Iexscan_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igather(
+/// `MPI_Igather`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Igather(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -777,10 +1030,48 @@ pub unsafe extern "C" fn PMPI_Igather(
     }
     code
 }
-alias!(MPI_Igather => PMPI_Igather);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igather_c(
+pub unsafe extern "C" fn PMPI_Igather(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::gather(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Igather(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
+        )
+    }
+}
+alias!(MPI_Igather => PMPI_Igather);
+
+/// `MPI_Igather_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Igather_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -822,6 +1113,43 @@ pub unsafe extern "C" fn PMPI_Igather_c(
         unsafe { check::under_way::begun("MPI_Igather_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Igather_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::gather(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Igather_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
+        )
+    }
 }
 alias!(MPI_Igather_c => PMPI_Igather_c);
 
@@ -925,8 +1253,9 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
 }
 alias!(MPI_Igatherv_c => PMPI_Igatherv_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce(
+/// `MPI_Ireduce`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ireduce(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -965,10 +1294,42 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     }
     code
 }
-alias!(MPI_Ireduce => PMPI_Ireduce);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_c(
+pub unsafe extern "C" fn PMPI_Ireduce(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::reduce(
+                sendbuf,
+                recvbuf,
+                count.into(),
+                datatype,
+                op,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request) }
+}
+alias!(MPI_Ireduce => PMPI_Ireduce);
+
+/// `MPI_Ireduce_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ireduce_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -1006,6 +1367,37 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
         unsafe { check::under_way::begun("MPI_Ireduce_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Ireduce_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::reduce(
+                sendbuf,
+                recvbuf,
+                count.into(),
+                datatype,
+                op,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Ireduce_c(sendbuf, recvbuf, count, datatype, op, root, comm, request) }
 }
 alias!(MPI_Ireduce_c => PMPI_Ireduce_c);
 
@@ -1241,8 +1633,9 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
 }
 alias!(MPI_Iscan_c => PMPI_Iscan_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatter(
+/// `MPI_Iscatter`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iscatter(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -1285,10 +1678,48 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     }
     code
 }
-alias!(MPI_Iscatter => PMPI_Iscatter);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatter_c(
+pub unsafe extern "C" fn PMPI_Iscatter(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::scatter(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iscatter(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
+        )
+    }
+}
+alias!(MPI_Iscatter => PMPI_Iscatter);
+
+/// `MPI_Iscatter_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iscatter_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -1330,6 +1761,43 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
         unsafe { check::under_way::begun("MPI_Iscatter_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Iscatter_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::scatter(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iscatter_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
+        )
+    }
 }
 alias!(MPI_Iscatter_c => PMPI_Iscatter_c);
 

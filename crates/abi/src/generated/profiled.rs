@@ -6937,7 +6937,7 @@ pub static CALLS: [Call; 586] = [
 ];
 
 /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.
-pub static CONTINUED: [(&str, Code); 45] = [
+pub static CONTINUED: [(&str, Code); 60] = [
     (
         "MPI_Allgather",
         Code(super::coll::full_MPI_Allgather as *const ()),
@@ -6994,6 +6994,66 @@ pub static CONTINUED: [(&str, Code); 45] = [
     (
         "MPI_Scatter_c",
         Code(super::coll::full_MPI_Scatter_c as *const ()),
+    ),
+    (
+        "MPI_Iallgather",
+        Code(super::coll_nonblocking::full_MPI_Iallgather as *const ()),
+    ),
+    (
+        "MPI_Iallgather_c",
+        Code(super::coll_nonblocking::full_MPI_Iallgather_c as *const ()),
+    ),
+    (
+        "MPI_Iallreduce",
+        Code(super::coll_nonblocking::full_MPI_Iallreduce as *const ()),
+    ),
+    (
+        "MPI_Iallreduce_c",
+        Code(super::coll_nonblocking::full_MPI_Iallreduce_c as *const ()),
+    ),
+    (
+        "MPI_Ialltoall",
+        Code(super::coll_nonblocking::full_MPI_Ialltoall as *const ()),
+    ),
+    (
+        "MPI_Ialltoall_c",
+        Code(super::coll_nonblocking::full_MPI_Ialltoall_c as *const ()),
+    ),
+    (
+        "MPI_Ibarrier",
+        Code(super::coll_nonblocking::full_MPI_Ibarrier as *const ()),
+    ),
+    (
+        "MPI_Ibcast",
+        Code(super::coll_nonblocking::full_MPI_Ibcast as *const ()),
+    ),
+    (
+        "MPI_Ibcast_c",
+        Code(super::coll_nonblocking::full_MPI_Ibcast_c as *const ()),
+    ),
+    (
+        "MPI_Igather",
+        Code(super::coll_nonblocking::full_MPI_Igather as *const ()),
+    ),
+    (
+        "MPI_Igather_c",
+        Code(super::coll_nonblocking::full_MPI_Igather_c as *const ()),
+    ),
+    (
+        "MPI_Ireduce",
+        Code(super::coll_nonblocking::full_MPI_Ireduce as *const ()),
+    ),
+    (
+        "MPI_Ireduce_c",
+        Code(super::coll_nonblocking::full_MPI_Ireduce_c as *const ()),
+    ),
+    (
+        "MPI_Iscatter",
+        Code(super::coll_nonblocking::full_MPI_Iscatter as *const ()),
+    ),
+    (
+        "MPI_Iscatter_c",
+        Code(super::coll_nonblocking::full_MPI_Iscatter_c as *const ()),
     ),
     ("MPI_Iprobe", Code(super::p2p::full_MPI_Iprobe as *const ())),
     ("MPI_Irecv", Code(super::p2p::full_MPI_Irecv as *const ())),

@@ -1,7 +1,10 @@
 //! Collectives of one rank: it gets what it gives.
 
+use weft_fabric::Region;
+
 use super::Collective;
-use crate::buffer::Buffer;
+use crate::buffer::{self, Buffer};
+use crate::comm::Comm;
 
 /// Carries out a collective of a group of one rank, whose arguments have been checked.
 pub(crate) fn carry_out(collective: &Collective<'_>) {
@@ -47,5 +50,24 @@ pub(crate) fn carry_out(collective: &Collective<'_>) {
 fn give(send: &Buffer, receive: &Buffer) {
     if send.first_byte() != receive.first_byte() {
         send.copy_to(receive);
+    }
+}
+
+impl Comm {
+    /// Ends a collective of this rank alone at once, or begins one that has ended then: of the name at this [place](super::place), with
+    /// data without gaps that go `from` one place `to` another one, if they go anywhere. The arguments are right. False, without
+    /// effect, if the full path has something to say about it.
+    #[inline]
+    #[must_use]
+    pub fn end_alone_at_once(&self, place: usize, data: Option<(&Region, &Region)>) -> bool {
+        if !self.pass_alone_at_once(place) {
+            return false;
+        }
+        if let Some((from, to)) = data
+            && from.as_ptr() != to.as_ptr()
+        {
+            buffer::shared(from).copy_to_region(to);
+        }
+        true
     }
 }

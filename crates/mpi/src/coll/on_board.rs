@@ -102,7 +102,11 @@ pub(crate) struct Demand {
 }
 
 /// The place of a name in [`COLLECTIVES`].
-const fn place(name: &str) -> usize {
+///
+/// # Panics
+/// If it is none of them.
+#[must_use]
+pub const fn place(name: &str) -> usize {
     let mut place = 0;
     while place < COLLECTIVES.len() {
         let (one, other) = (COLLECTIVES[place].as_bytes(), name.as_bytes());

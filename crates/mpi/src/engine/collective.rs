@@ -81,6 +81,18 @@ impl Engine {
         Ok(())
     }
 
+    /// The same in few instructions. False, without effect, if anybody listens or a loss may concern it.
+    #[inline]
+    pub(crate) fn pass_alone_at_once(&mut self, place: usize) -> bool {
+        let core = &mut self.core;
+        if core.events.are_wanted() || !core.lost.is_quiet() {
+            return false;
+        }
+        core.counters.collective_at(place);
+        core.counters.collectives_ended.add(1);
+        true
+    }
+
     /// Counts a collective by its name, in which this rank communicates with no other. False if a loss or a mismatch may
     /// concern it: then it is begun like any other.
     pub(crate) fn pass_local(&mut self, name: &str, context: u32) -> bool {

@@ -33,6 +33,19 @@ pub(super) struct OnComplete {
     pub persistent: Option<Box<PersistentOperation>>,
 }
 
+impl OnComplete {
+    /// Whether anything is to be done at the end: what a persistent request does is not.
+    #[inline]
+    pub fn is_anything_due(&self) -> bool {
+        self.detached
+            || self.buffered > 0
+            || self.run.is_some()
+            || self.follower.is_some()
+            || self.part.is_some()
+            || self.waiter.is_some()
+    }
+}
+
 /// What to start when a persistent request is started.
 #[derive(Clone, Debug)]
 pub(crate) enum PersistentOperation {

@@ -201,7 +201,7 @@ impl Request {
     #[must_use]
     pub(super) fn complete(&mut self) -> bool {
         self.phase = Phase::Complete;
-        self.has_on_complete
+        self.has_on_complete && self.on_complete.is_anything_due()
     }
 
     /// Whether anything is due when it ends.

@@ -56,7 +56,19 @@ impl Ends {
     /// # Safety
     /// As for [`Pieces::each`].
     #[inline(always)]
-    unsafe fn moves(&mut self, count: usize, by: impl Move, steps: (isize, isize)) {
+    unsafe fn moves<M: Move>(&mut self, mut count: usize, by: M, steps: (isize, isize)) {
+        while M::IS_WORD && count >= 4 {
+            // Addresses of the form base + index * scale, which take no instruction of their own, instead of one addition behind the other.
+            let times = |turns: isize| {
+                self.moved((steps.0.wrapping_mul(turns), steps.1.wrapping_mul(turns)))
+            };
+            for at in [*self, times(1), times(2), times(3)] {
+                // SAFETY: the promise of the caller.
+                unsafe { by.piece(at.from, at.to) };
+            }
+            *self = times(4);
+            count -= 4;
+        }
         for _ in 0..count {
             // SAFETY: the promise of the caller.
             unsafe { by.piece(self.from, self.to) };
@@ -146,11 +158,15 @@ impl Nest {
         }
         // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
         unsafe {
-            if steps == (length.wrapping_mul(2), length) && self.inner.count >= VECTORS {
-                match bytes {
-                    2 => return self.every_other::<u16>(),
-                    4 => return self.every_other::<u32>(),
-                    8 => return self.every_other::<u64>(),
+            if self.inner.count >= VECTORS {
+                let apart = length.wrapping_mul(2);
+                match (bytes, steps == (apart, length), steps == (length, apart)) {
+                    (2, true, _) => return self.spaced::<u16, 2, 1>(),
+                    (4, true, _) => return self.spaced::<u32, 2, 1>(),
+                    (8, true, _) => return self.spaced::<u64, 2, 1>(),
+                    (1, _, true) => return self.spaced::<u8, 1, 2>(),
+                    (2, _, true) => return self.spaced::<u16, 1, 2>(),
+                    (4, _, true) => return self.spaced::<u32, 1, 2>(),
                     _ => {}
                 }
             }
@@ -158,20 +174,21 @@ impl Nest {
         }
     }
 
-    /// Gathers every other `T` of each row: the real parts of complex numbers, the points of one colour. The compiler makes vectors of them, as the
-    /// distance is known to it.
+    /// Moves the `T`s of each row, of which one is read at each `FROM` and written at each `TO`: every other one of memory, as the real parts of complex
+    /// numbers and the points of one colour are, to or from data without gaps. The distances are known to the compiler, which makes vectors of
+    /// what it gathers, and no addition for each piece of what it scatters.
     ///
     /// # Safety
-    /// As for [`Pieces::each`], of pieces that are as long as a `T`, that far apart and written one after the other.
-    unsafe fn every_other<T: Copy>(&self) {
+    /// As for [`Pieces::each`], of pieces that are as long as a `T` and that far apart.
+    unsafe fn spaced<T: Copy, const FROM: usize, const TO: usize>(&self) {
         let mut at = self.first;
         for _ in 0..self.outer.count {
             let (from, to) = (at.from.cast::<T>(), at.to.cast::<T>());
             for index in 0..self.inner.count {
                 // SAFETY: one of the pieces, which the caller promises.
                 unsafe {
-                    let piece = from.add(2 * index).read_unaligned();
-                    to.add(index).write_unaligned(piece);
+                    let piece = from.add(FROM * index).read_unaligned();
+                    to.add(TO * index).write_unaligned(piece);
                 }
             }
             at.advance((self.outer.from, self.outer.to));
@@ -222,7 +239,7 @@ mod tests {
 
     /// Rows of every other piece, as many as make vectors and fewer.
     #[test]
-    fn every_other_piece_comes_from_where_it_lies() {
+    fn every_other_piece_comes_from_where_it_lies_and_goes_back() {
         const ROWS: usize = 3;
         let data: Vec<u8> = (0..=u8::MAX).cycle().take(8 * 80 * ROWS).collect();
         for bytes in 1..=9 {
@@ -248,6 +265,12 @@ mod tests {
                         to: (bytes * count).cast_signed(),
                     },
                 };
+                let turned = |strides: Strides| Strides {
+                    count: strides.count,
+                    from: strides.to,
+                    to: strides.from,
+                };
+                let nest_back = (turned(nest.inner), turned(nest.outer));
                 // SAFETY: rows of pieces within the data, and room for all of them.
                 unsafe { nest.copy(bytes) };
                 let piece = |place: usize| {
@@ -257,6 +280,23 @@ mod tests {
                 let mut expected: Vec<u8> = (0..count * ROWS).flat_map(piece).copied().collect();
                 expected.push(0);
                 assert_eq!(packed, expected, "{count} pieces of {bytes} bytes");
+
+                let mut memory = vec![0; row * ROWS + 1];
+                let back = Nest {
+                    first: Ends {
+                        from: packed.as_ptr(),
+                        to: memory.as_mut_ptr(),
+                    },
+                    inner: nest_back.0,
+                    outer: nest_back.1,
+                };
+                // SAFETY: as above.
+                unsafe { back.copy(bytes) };
+                let is_data = |at: usize| at < row * ROWS && (at % row / bytes).is_multiple_of(2);
+                let expected: Vec<u8> = (0..memory.len())
+                    .map(|at| if is_data(at) { data[at] } else { 0 })
+                    .collect();
+                assert_eq!(memory, expected, "{count} pieces of {bytes} bytes back");
             }
         }
     }

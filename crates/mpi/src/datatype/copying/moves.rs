@@ -19,6 +19,9 @@ pub(super) trait Move: Copy {
     /// Whether what a row costs beside its pieces shows, so that a loop over short rows had better know how long they are. It is a loop for each length.
     const SHORT_ROWS: bool = false;
 
+    /// Whether a piece is one short word, so that what a loop does beside its loads and stores shows most.
+    const IS_WORD: bool = false;
+
     /// # Safety
     /// As [`std::ptr::copy`] of all bytes of the piece.
     unsafe fn piece(self, from: *const u8, to: *mut u8);
@@ -65,6 +68,7 @@ impl<const N: usize> Exact<N> {
 impl<const N: usize> Move for Exact<N> {
     const GROUP: usize = if N <= 24 { 8 } else { 4 };
     const SHORT_ROWS: bool = N <= 16;
+    const IS_WORD: bool = N.is_power_of_two() && N <= 4;
 
     #[inline(always)]
     unsafe fn piece(self, from: *const u8, to: *mut u8) {

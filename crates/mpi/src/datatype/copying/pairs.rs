@@ -16,6 +16,9 @@ pub(super) struct Pairs {
     pub elements: Strides,
 }
 
+/// Elements that are moved in one turn of the loop.
+const GROUP: usize = 2;
+
 /// How the second one is moved is to be chosen.
 struct Chosen<'a, First> {
     first: First,
@@ -38,19 +41,39 @@ impl<First: Move> Pieces for Chosen<'_, First> {
     #[inline]
     unsafe fn each(&self, by: impl Move) {
         let Pairs {
-            mut first,
-            mut second,
+            first,
+            second,
             elements,
             ..
         } = *self.pairs;
-        for _ in 0..elements.count {
+        // One pair of addresses, and where the second piece is from the first one: else two more pointers had to be advanced.
+        let apart = (
+            second
+                .from
+                .addr()
+                .wrapping_sub(first.from.addr())
+                .cast_signed(),
+            second.to.addr().wrapping_sub(first.to.addr()).cast_signed(),
+        );
+        let mut at = first;
+        let one = |at: Ends| {
+            let beside = at.moved(apart);
             // SAFETY: the pieces of an element, which the caller promises.
             unsafe {
-                self.first.piece(first.from, first.to);
-                by.piece(second.from, second.to);
+                self.first.piece(at.from, at.to);
+                by.piece(beside.from, beside.to);
             }
-            first.advance((elements.from, elements.to));
-            second.advance((elements.from, elements.to));
+        };
+        let steps = (elements.from, elements.to);
+        for _ in 0..elements.count / GROUP {
+            for _ in 0..GROUP {
+                one(at);
+                at.advance(steps);
+            }
+        }
+        for _ in 0..elements.count % GROUP {
+            one(at);
+            at.advance(steps);
         }
     }
 }

@@ -10,6 +10,10 @@ use std::sync::OnceLock;
 
 use weft_atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
+/// Bytes that are fetched into a cache together.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const CACHE_LINE: usize = 64;
+
 /// A view of bytes that somebody else may change while they are read.
 #[derive(Clone, Copy)]
 pub struct SharedBytes<'a> {
@@ -120,6 +124,17 @@ impl<'a> SharedBytes<'a> {
         unsafe { copy_short(self.start, into.start, length) };
         read_once();
         length
+    }
+
+    /// Lets the processor fetch the bytes, which are about to be read: all lines of them at the same time.
+    #[inline]
+    pub fn prefetch(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        for at in (0..self.length).step_by(CACHE_LINE) {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch of any address has no effect but on the cache.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.wrapping_add(at).cast()) };
+        }
     }
 
     /// Copies all bytes into a lent region if they are few ([`SHORT`]) and the region has exactly as many. Returns whether it did.

@@ -19,7 +19,9 @@ use crate::engine::collective_note::CollectiveNote;
 use crate::op::{Combine, Predefined};
 
 /// Bytes that are combined at a time.
-const PIECE: usize = 1024;
+const PIECE: usize = 2048;
+/// Bytes of each member that are fetched ahead of those: else each piece would wait for its own lines.
+const FETCHED_AHEAD: usize = 2 * PIECE;
 
 /// Some elements, not none, with the code of their signature.
 pub type Elements = (Region, SignatureCode);
@@ -274,7 +276,7 @@ impl Comm {
         match result {
             None => take_part(self, &shape, shows, None, |_| true),
             Some(result) => take_part(self, &shape, shows, Some(Awaited::All), |board| {
-                fold(board, each, &result, &combine)
+                fold(board, &own, &result, &combine)
             }),
         }
     }
@@ -304,38 +306,57 @@ impl Comm {
         };
         let shows = (Some(&own), Audience::All);
         take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(board, each, result, &combine)
+            fold(board, &own, result, &combine)
         })
     }
 }
 
-/// Combines what the members show, from the last to the first.
+/// Combines what the members show, from the last to the first. `own` is what this one does.
 #[inline(always)]
-fn fold(board: &Board, bytes: usize, result: &Region, combine: &Combine) -> bool {
-    if bytes <= Board::INLINE {
+fn fold(board: &Board, own: &Region, result: &Region, combine: &Combine) -> bool {
+    if own.len() <= Board::INLINE {
         let mut scratch = [0; Board::INLINE];
-        return fold_piece(board, (bytes, 0), result, combine, &mut scratch);
+        return fold_piece(board, (own.len(), 0), None, result, combine, &mut scratch);
     }
-    fold_pieces(board, bytes, result, combine)
+    fold_pieces(board, own, result, combine)
 }
 
 #[inline(never)]
-fn fold_pieces(board: &Board, bytes: usize, result: &Region, combine: &Combine) -> bool {
+fn fold_pieces(board: &Board, own: &Region, result: &Region, combine: &Combine) -> bool {
     let mut scratch = [0; PIECE];
     let element = combine.basic().size().max(1);
-    let most = PIECE / element * element;
+    let (bytes, most) = (own.len(), PIECE / element * element);
+    let is_in_place = own.as_ptr() == result.as_ptr();
+    fetch(board, bytes, (0, FETCHED_AHEAD));
     (0..bytes).step_by(most).all(|start| {
-        let part = result.part(start, most.min(bytes - start));
-        part.is_some_and(|part| fold_piece(board, (bytes, start), &part, combine, &mut scratch))
+        fetch(board, bytes, (start + FETCHED_AHEAD, most));
+        let piece = most.min(bytes - start);
+        let own = own.part(start, piece).filter(|_| !is_in_place);
+        result.part(start, piece).is_some_and(|into| {
+            let own = own.as_ref();
+            fold_piece(board, (bytes, start), own, &into, combine, &mut scratch)
+        })
     })
 }
 
+/// Lets the processor fetch a part of what the other members show, as far as there is one.
+#[inline]
+fn fetch(board: &Board, bytes: usize, (start, part): (usize, usize)) {
+    let part = part.min(bytes.saturating_sub(start));
+    for member in (0..board.members()).filter(|member| part > 0 && *member != board.me()) {
+        if let Some(data) = board.data(member, bytes, start, part) {
+            data.prefetch();
+        }
+    }
+}
+
 /// The same of the part from `start` of the `bytes` on that fits `into`, by way of `scratch`, which holds as much: what others
-/// may change meanwhile is copied once, and combined then.
+/// may change meanwhile is copied once, and combined then. This rank's `own` need not be copied, if that is not where the result goes.
 #[inline(always)]
 fn fold_piece(
     board: &Board,
     shown: (usize, usize),
+    own: Option<&Region>,
     into: &Region,
     combine: &Combine,
     scratch: &mut [u8],
@@ -349,6 +370,10 @@ fn fold_piece(
         return false;
     }
     for member in (0..last).rev() {
+        if let Some(own) = own.filter(|_| member == board.me()) {
+            combine.run_at(own, into);
+            continue;
+        }
         if !copy(board, member, shown, &operand) {
             return false;
         }

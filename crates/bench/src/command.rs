@@ -130,8 +130,7 @@ fn run(options: &Options) -> Result<()> {
     if options.json {
         answer(&results.to_json()?)?;
     } else {
-        let columns = console::Term::stdout().size_checked();
-        let columns = columns.map(|(_, columns)| usize::from(columns));
+        let columns = weft_sys::standard::terminal_size().map(|(columns, _)| columns);
         answer(&comparison(&summary::rows(&results), columns))?;
     }
     eprintln!(

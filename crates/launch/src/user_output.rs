@@ -37,13 +37,6 @@ pub fn code_of(written: io::Result<()>) -> u8 {
     }
 }
 
-/// Columns and rows of the terminal that standard output is, if it is one that says so.
-pub fn terminal_size() -> Option<(usize, usize)> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
-    (columns > 0 && rows > 0).then_some((columns, rows))
-}
-
 /// Makes a file that may not grow (`ulimit -f`) an error of its writer, not the end of this process. Started processes
 /// get the former setting, if they are started with [`HANDLED`](crate::signals::HANDLED).
 pub fn outlive_full_files() {

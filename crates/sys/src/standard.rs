@@ -1,4 +1,4 @@
-//! Standard streams: which of them were closed when this process began.
+//! Standard streams: which of them were closed when this process began, and the size of the terminal that one is.
 //!
 //! The run-time library of Rust opens `/dev/null` in place of a closed one before `main`: what is written there is lost without a
 //! word. So this module checks before that, when the loader starts the process, so that code that writes for others can report the
@@ -33,4 +33,12 @@ extern "C" fn look() {
 pub fn was_closed(stream: BorrowedFd<'_>) -> bool {
     let number = stream.as_raw_fd();
     (0..3).contains(&number) && CLOSED.load(Relaxed) & 1 << number != 0
+}
+
+/// Columns and rows of the terminal that standard output is, if it is one that says so.
+#[must_use]
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
 }

@@ -125,7 +125,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         return user_output::answer(format_args!("{all:#}\n")).into();
     }
     let mut text = format!("weft {}, MPI 5.0\n", env!("CARGO_PKG_VERSION"));
-    let columns = user_output::terminal_size().map(|(columns, _)| columns);
+    let columns = weft_sys::standard::terminal_size().map(|(columns, _)| columns);
     for line in lines {
         let _ = writeln!(text, "{}", line.shown(columns));
     }

@@ -72,7 +72,7 @@ fn show(
             text += "\x1b[H\x1b[2J";
         }
         let mut lines = lines(before, &now);
-        if let Some(size) = live.then(user_output::terminal_size).flatten() {
+        if let Some(size) = live.then(weft_sys::standard::terminal_size).flatten() {
             fit(&mut lines, size);
         }
         text += &lines.join("\n");

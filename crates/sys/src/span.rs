@@ -399,6 +399,14 @@ impl Region {
         })
     }
 
+    /// Whether any byte belongs to both.
+    #[inline]
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (one, two) = (self.start.addr(), other.start.addr());
+        one < two.saturating_add(other.length) && two < one.saturating_add(self.length)
+    }
+
     /// The first `length` bytes, or all if there are fewer.
     #[must_use]
     pub fn prefix(&self, length: usize) -> Self {
@@ -573,6 +581,21 @@ mod tests {
         assert_eq!(part.read::<4>(), None);
         assert!(part.write([7; 2]) && !part.write([8; 4]));
         assert_eq!(memory, [1, 7, 7, 9, 5]);
+    }
+
+    #[test]
+    fn regions_overlap_that_share_a_byte() {
+        let mut memory = [0; 8];
+        // SAFETY: `memory` outlives the region, and is not touched otherwise meanwhile.
+        let region = unsafe { Region::new(memory.as_mut_ptr(), memory.len()) };
+        let part = |offset, length| region.part(offset, length).expect("lies within");
+        assert!(part(0, 3).overlaps(&part(2, 3)) && part(2, 3).overlaps(&part(0, 3)));
+        assert!(part(1, 1).overlaps(&part(0, 8)));
+        assert!(!part(0, 3).overlaps(&part(3, 3)) && !part(3, 3).overlaps(&part(0, 3)));
+        assert!(
+            !part(2, 0).overlaps(&part(2, 3)),
+            "of nothing there is no byte"
+        );
     }
 
     /// Large copies to other memory at any alignment, and to memory that overlaps on either side.

@@ -507,7 +507,7 @@ fn carry_out_here(
             receive,
             reduction,
         } => match way {
-            OnBoard::ByEach => reductions::allreduce(epochs, size, (send, receive), reduction),
+            OnBoard::ByEach => reductions::allreduce(epochs, members, (send, receive), reduction),
             OnBoard::InParts => {
                 let receive = Some(receive);
                 reductions::in_parts(epochs, members, (send, receive), reduction, None)
@@ -535,12 +535,12 @@ fn carry_out_here(
             send,
             receive,
             reduction,
-        } => reductions::scan(epochs, rank + 1, (send, receive), reduction),
+        } => reductions::scan(epochs, (rank, rank + 1), (send, receive), reduction),
         Collective::Exscan {
             send,
             receive,
             reduction,
-        } => reductions::scan(epochs, rank, (send, receive), reduction),
+        } => reductions::scan(epochs, (rank, rank), (send, receive), reduction),
     }
 }
 

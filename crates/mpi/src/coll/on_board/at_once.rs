@@ -326,12 +326,14 @@ fn fold_pieces(board: &Board, own: &Region, result: &Region, combine: &Combine) 
     let mut scratch = [0; PIECE];
     let element = combine.basic().size().max(1);
     let (bytes, most) = (own.len(), PIECE / element * element);
-    let is_in_place = own.as_ptr() == result.as_ptr();
+    // Where the result goes over it, the first step overwrites it, unless it is what is copied then.
+    let is_last = board.me() + 1 == board.members();
+    let is_kept = is_last || own.as_ptr() != result.as_ptr();
     fetch(board, bytes, (0, FETCHED_AHEAD));
     (0..bytes).step_by(most).all(|start| {
         fetch(board, bytes, (start + FETCHED_AHEAD, most));
         let piece = most.min(bytes - start);
-        let own = own.part(start, piece).filter(|_| !is_in_place);
+        let own = own.part(start, piece).filter(|_| is_kept);
         result.part(start, piece).is_some_and(|into| {
             let own = own.as_ref();
             fold_piece(board, (bytes, start), own, &into, combine, &mut scratch)
@@ -351,7 +353,8 @@ fn fetch(board: &Board, bytes: usize, (start, part): (usize, usize)) {
 }
 
 /// The same of the part from `start` of the `bytes` on that fits `into`, by way of `scratch`, which holds as much: what others
-/// may change meanwhile is copied once, and combined then. This rank's `own` need not be copied, if that is not where the result goes.
+/// may change meanwhile is copied once, and combined then. This rank's `own` is not read from the board, if it is given: others fetch
+/// those lines at the same time, and take them from this core.
 #[inline(always)]
 fn fold_piece(
     board: &Board,
@@ -366,7 +369,11 @@ fn fold_piece(
         return false;
     };
     let operand = buffer::region_of(scratch);
-    if !copy(board, last, shown, into) {
+    let first = match own.filter(|_| last == board.me()) {
+        None => copy(board, last, shown, into),
+        Some(own) => copy_own(own, Some(*into)),
+    };
+    if !first {
         return false;
     }
     for member in (0..last).rev() {

@@ -13,6 +13,19 @@ use crate::memory;
 /// What a rank gives, and where its result goes.
 type Buffers<'a> = (&'a Buffer, &'a Buffer);
 
+/// How many members' data are folded, from the first on, and which of them this rank has itself.
+type Folders = (usize, Option<(usize, Region)>);
+
+/// A part of what this rank gives, if it has no gaps. It is not read from the board: its lines are in this core's cache, and the others
+/// fetch those of the board at the same time.
+#[inline]
+fn own(rank: usize, send: &Buffer, (start, bytes): (usize, usize)) -> Option<(usize, Region)> {
+    match send {
+        Buffer::Flat(all, _) => all.part(start, bytes).map(|own| (rank, own)),
+        Buffer::Typed(_) => None,
+    }
+}
+
 /// Shows all that this rank gives.
 #[inline]
 fn show(epochs: &mut Epochs<'_, '_>, send: &Buffer) -> Result<()> {
@@ -36,21 +49,23 @@ pub(super) fn reduce(
     };
     await_all(epochs, members.size)?;
     let all = Shown::all(send.bytes());
-    fold(epochs, all, members.size, reduction, (receive, 0))
+    let folders = (members.size, own(members.rank, send, (0, send.bytes())));
+    fold(epochs, all, folders, reduction, (receive, 0))
 }
 
 /// Each rank folds everything.
 #[inline]
 pub(super) fn allreduce(
     epochs: &mut Epochs<'_, '_>,
-    size: usize,
+    members: &Members,
     (send, receive): Buffers<'_>,
     reduction: &ReductionArgument<'_>,
 ) -> Result<()> {
     show(epochs, send)?;
-    all_arrive(epochs, size)?;
+    all_arrive(epochs, members.size)?;
     let all = Shown::all(send.bytes());
-    fold(epochs, all, size, reduction, (receive, 0))
+    let folders = (members.size, own(members.rank, send, (0, send.bytes())));
+    fold(epochs, all, folders, reduction, (receive, 0))
 }
 
 /// Each rank folds a part of each slice, and shows that; the root takes all parts, or all do. `receive` is there where they are
@@ -72,10 +87,7 @@ pub(super) fn in_parts(
             (first, each.min(length - first))
         };
         let (offset, bytes) = part_of(rank);
-        let own = match send {
-            Buffer::Flat(all, _) => all.part(start + offset, bytes),
-            Buffer::Typed(_) => None,
-        };
+        let own = own(rank, send, (start + offset, bytes));
         epochs.begin(length)?;
         if own.is_some() {
             epochs.write((length, 0), send, (start, offset))?;
@@ -92,16 +104,21 @@ pub(super) fn in_parts(
             offset,
             bytes,
         };
-        let folders = (size, own.map(|own| (rank, own)));
-        fold_pieces(epochs, part, folders, reduction, |epochs, at, folded| {
-            if let Some(receive) = receive {
-                receive.fill_part(start + offset + at, buffer::shared(&folded));
-            }
-            if root == Some(rank) {
-                return Ok(());
-            }
-            epochs.write_region(each, at, &folded)
-        })?;
+        fold_pieces(
+            epochs,
+            part,
+            (size, own),
+            reduction,
+            |epochs, at, folded| {
+                if let Some(receive) = receive {
+                    receive.fill_part(start + offset + at, buffer::shared(&folded));
+                }
+                if root == Some(rank) {
+                    return Ok(());
+                }
+                epochs.write_region(each, at, &folded)
+            },
+        )?;
         epochs.arrive(root.map_or(Audience::All, Audience::Root));
         let Some(receive) = receive else {
             continue;
@@ -130,16 +147,18 @@ pub(super) fn reduce_scatter(
     for (start, most) in slices(longest, most) {
         let slice = |rank: usize| part(rank).saturating_sub(start).min(most);
         let length = (0..size).map(slice).sum();
-        let mut own = Shown {
+        let mut part_of_rank = Shown {
             length,
             offset: 0,
             bytes: slice(rank),
         };
+        let mut own_part = None;
         epochs.begin(length)?;
         let (mut shown, mut first) = (0, 0);
         for other in 0..size {
             if other == rank {
-                own.offset = shown;
+                part_of_rank.offset = shown;
+                own_part = own(rank, send, (first + start, part_of_rank.bytes));
             }
             let bytes = slice(other);
             // Of a part that has ended before there is nothing.
@@ -150,8 +169,9 @@ pub(super) fn reduce_scatter(
             first += part(other);
         }
         all_arrive(epochs, size)?;
-        if own.bytes > 0 {
-            fold(epochs, own, size, reduction, (receive, start))?;
+        if part_of_rank.bytes > 0 {
+            let folders = (size, own_part);
+            fold(epochs, part_of_rank, folders, reduction, (receive, start))?;
         }
     }
     Ok(())
@@ -160,7 +180,7 @@ pub(super) fn reduce_scatter(
 /// The elements of the first `count` members, combined.
 pub(super) fn scan(
     epochs: &mut Epochs<'_, '_>,
-    count: usize,
+    (rank, count): (usize, usize),
     (send, receive): Buffers<'_>,
     reduction: &ReductionArgument<'_>,
 ) -> Result<()> {
@@ -172,7 +192,8 @@ pub(super) fn scan(
     epochs.until(Awaited::First(count))?;
     (0..count).try_for_each(|member| epochs.check(member))?;
     let all = Shown::all(send.bytes());
-    fold(epochs, all, count, reduction, (receive, 0))
+    let folders = (count, own(rank, send, (0, send.bytes())));
+    fold(epochs, all, folders, reduction, (receive, 0))
 }
 
 /// What the first members show, copied: to be combined by an operation of the program, when the engine is not held.
@@ -343,22 +364,26 @@ impl Shown {
     }
 }
 
-/// Combines what the first `count` members show, from the last to the first, and writes it behind `start` bytes of
-/// `receive`.
+/// Combines what the first members show, from the last to the first, and writes it behind `start` bytes of `receive`.
 #[inline]
 fn fold(
     epochs: &mut Epochs<'_, '_>,
     shown: Shown,
-    count: usize,
+    (count, own): Folders,
     reduction: &ReductionArgument<'_>,
     (receive, start): (&Buffer, usize),
 ) -> Result<()> {
     let Buffer::Flat(region, _) = receive else {
-        return fold_pieces(epochs, shown, (count, None), reduction, |_, at, folded| {
+        return fold_pieces(epochs, shown, (count, own), reduction, |_, at, folded| {
             receive.fill_part(start + at, buffer::shared(&folded));
             Ok(())
         });
     };
+    // Where the result goes over it, the first step overwrites it, unless it is what is copied then.
+    let own = own.filter(|(member, own)| {
+        let result = region.part(start, shown.bytes);
+        *member == count - 1 || result.is_some_and(|result| !own.overlaps(&result))
+    });
     let mut scratch = epochs.take_scratch();
     let mut result = Ok(());
     for (at, bytes) in pieces(shown, scratch.len(), reduction) {
@@ -368,7 +393,7 @@ fn fold(
         result = combine(
             epochs,
             shown.part(at, bytes),
-            (count, None),
+            (count, own_part(own.as_ref(), at, bytes)),
             reduction,
             (&mut scratch, into),
         );
@@ -385,7 +410,7 @@ fn fold(
 fn fold_pieces(
     epochs: &mut Epochs<'_, '_>,
     shown: Shown,
-    (count, own): (usize, Option<(usize, Region)>),
+    (count, own): Folders,
     reduction: &ReductionArgument<'_>,
     mut each: impl FnMut(&mut Epochs<'_, '_>, usize, Region) -> Result<()>,
 ) -> Result<()> {
@@ -393,14 +418,10 @@ fn fold_pieces(
     let (operand, folded) = scratch.split_at_mut(SCRATCH / 2);
     for (at, bytes) in pieces(shown, SCRATCH / 2, reduction) {
         let into = buffer::region_of(&mut folded[..bytes]);
-        let own = own.as_ref().and_then(|(member, own)| {
-            let own = own.part(at, bytes)?;
-            Some((*member, own))
-        });
         combine(
             epochs,
             shown.part(at, bytes),
-            (count, own),
+            (count, own_part(own.as_ref(), at, bytes)),
             reduction,
             (operand, into),
         )?;
@@ -408,6 +429,13 @@ fn fold_pieces(
     }
     epochs.give_scratch(scratch);
     Ok(())
+}
+
+/// A part of what a member has itself.
+#[inline]
+fn own_part(own: Option<&(usize, Region)>, at: usize, bytes: usize) -> Option<(usize, Region)> {
+    let (member, own) = own?;
+    Some((*member, own.part(at, bytes)?))
 }
 
 /// Pieces of whole elements that fit into so many bytes.
@@ -431,7 +459,7 @@ fn pieces(
 fn combine(
     epochs: &Epochs<'_, '_>,
     shown: Shown,
-    (count, own): (usize, Option<(usize, Region)>),
+    (count, own): Folders,
     reduction: &ReductionArgument<'_>,
     (scratch, into): (&mut [u8], Region),
 ) -> Result<()> {

@@ -92,7 +92,9 @@ fn on_board_in_slices(demand: &Demand, size: usize, crowded: bool) -> Option<OnB
         // 64 KiB, which go in four epochs, and 12 where each reads the root's memory; 4 ranks, in two, 7.6 and 10.
         Kind::Scatter if crowded && demand.shown > 2 * most => return None,
         Kind::Blocks | Kind::Scatter => (OnBoard::ByEach, ahead),
-        Kind::Reduction => (OnBoard::InParts, most),
+        // Of two ranks, the one shows slices while the other one folds them.
+        Kind::Reduce if size == 2 && demand.shown <= MOST_EPOCHS * ahead => (OnBoard::ByEach, ahead),
+        Kind::Reduce | Kind::Allreduce => (OnBoard::InParts, most),
     };
     let fits = size <= FAN && demand.shown.div_ceil(slice) <= MOST_EPOCHS;
     fits.then_some(way)

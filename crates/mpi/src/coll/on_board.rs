@@ -74,8 +74,10 @@ pub(super) enum Kind {
     Blocks,
     /// One shows everything, and each takes a part.
     Scatter,
-    /// One gets what all give, combined, or all get it.
-    Reduction,
+    /// One gets what all give, combined.
+    Reduce,
+    /// All get it.
+    Allreduce,
     /// Each gets what those before it give, combined.
     Scan,
 }
@@ -334,7 +336,7 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
             root,
             ..
         } => Demand::reducing(
-            (REDUCE, Kind::Reduction),
+            (REDUCE, Kind::Reduce),
             send,
             all(send.bytes()),
             reduction,
@@ -343,7 +345,7 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
         Collective::Allreduce {
             send, reduction, ..
         } => Demand::reducing(
-            (ALLREDUCE, Kind::Reduction),
+            (ALLREDUCE, Kind::Allreduce),
             send,
             all(send.bytes()),
             reduction,

@@ -272,13 +272,16 @@ impl Comm {
             root,
             each,
         };
-        let shows = (Some(&own), Audience::Root(root));
-        match result {
-            None => take_part(self, &shape, shows, None, |_| true),
-            Some(result) => take_part(self, &shape, shows, Some(Awaited::All), |board| {
-                fold(board, &own, &result, &combine)
-            }),
-        }
+        let Some(result) = result else {
+            let shows = (Some(&own), Audience::Root(root));
+            return take_part(self, &shape, shows, None, |_| true);
+        };
+        // What the root has itself nobody reads.
+        let kept = kept((self.rank() as usize, size), &own, &result);
+        let shows = (kept.is_none().then_some(&own), Audience::Root(root));
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            fold(board, kept, &result, &combine)
+        })
     }
 
     /// `MPI_Allreduce`; `result` may be `own`.
@@ -304,36 +307,40 @@ impl Comm {
             root: 0,
             each,
         };
+        let kept = kept((self.rank() as usize, self.size() as usize), &own, result);
         let shows = (Some(&own), Audience::All);
         take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(board, &own, result, &combine)
+            fold(board, kept, result, &combine)
         })
     }
 }
 
-/// Combines what the members show, from the last to the first. `own` is what this one does.
+/// What this rank gives, if it is still there when it is its turn in the fold: as in [`reductions`](super::reductions).
 #[inline(always)]
-fn fold(board: &Board, own: &Region, result: &Region, combine: &Combine) -> bool {
-    if own.len() <= Board::INLINE {
+fn kept<'a>((rank, size): (usize, usize), own: &'a Region, result: &Region) -> Option<&'a Region> {
+    (rank + 1 == size || !own.overlaps(result)).then_some(own)
+}
+
+/// Combines what the members show, from the last to the first. This rank's `own` is not read from the board, if it is kept.
+#[inline(always)]
+fn fold(board: &Board, own: Option<&Region>, result: &Region, combine: &Combine) -> bool {
+    if result.len() <= Board::INLINE {
         let mut scratch = [0; Board::INLINE];
-        return fold_piece(board, (own.len(), 0), None, result, combine, &mut scratch);
+        return fold_piece(board, (result.len(), 0), own, result, combine, &mut scratch);
     }
     fold_pieces(board, own, result, combine)
 }
 
 #[inline(never)]
-fn fold_pieces(board: &Board, own: &Region, result: &Region, combine: &Combine) -> bool {
+fn fold_pieces(board: &Board, own: Option<&Region>, result: &Region, combine: &Combine) -> bool {
     let mut scratch = [0; PIECE];
     let element = combine.basic().size().max(1);
-    let (bytes, most) = (own.len(), PIECE / element * element);
-    // Where the result goes over it, the first step overwrites it, unless it is what is copied then.
-    let is_last = board.me() + 1 == board.members();
-    let is_kept = is_last || own.as_ptr() != result.as_ptr();
+    let (bytes, most) = (result.len(), PIECE / element * element);
     fetch(board, bytes, (0, FETCHED_AHEAD));
     (0..bytes).step_by(most).all(|start| {
         fetch(board, bytes, (start + FETCHED_AHEAD, most));
         let piece = most.min(bytes - start);
-        let own = own.part(start, piece).filter(|_| is_kept);
+        let own = own.and_then(|own| own.part(start, piece));
         result.part(start, piece).is_some_and(|into| {
             let own = own.as_ref();
             fold_piece(board, (bytes, start), own, &into, combine, &mut scratch)
@@ -353,8 +360,7 @@ fn fetch(board: &Board, bytes: usize, (start, part): (usize, usize)) {
 }
 
 /// The same of the part from `start` of the `bytes` on that fits `into`, by way of `scratch`, which holds as much: what others
-/// may change meanwhile is copied once, and combined then. This rank's `own` is not read from the board, if it is given: others fetch
-/// those lines at the same time, and take them from this core.
+/// may change meanwhile is copied once, and combined then.
 #[inline(always)]
 fn fold_piece(
     board: &Board,

@@ -16,14 +16,31 @@ type Buffers<'a> = (&'a Buffer, &'a Buffer);
 /// How many members' data are folded, from the first on, and which of them this rank has itself.
 type Folders = (usize, Option<(usize, Region)>);
 
-/// A part of what this rank gives, if it has no gaps. It is not read from the board: its lines are in this core's cache, and the others
-/// fetch those of the board at the same time.
+/// A part of what this rank gives, if it has no gaps.
 #[inline]
 fn own(rank: usize, send: &Buffer, (start, bytes): (usize, usize)) -> Option<(usize, Region)> {
     match send {
         Buffer::Flat(all, _) => all.part(start, bytes).map(|own| (rank, own)),
         Buffer::Typed(_) => None,
     }
+}
+
+/// The same if it is still there when it is this rank's turn in the fold of `count` members: where the result goes over it, the first
+/// step overwrites it, unless it is what is copied then. It is not read from the board, because the others fetch those lines at
+/// the same time, and take them from this core.
+#[inline]
+fn kept(
+    (rank, count): (usize, usize),
+    send: &Buffer,
+    (start, bytes): (usize, usize),
+    (receive, at): (&Buffer, usize),
+) -> Option<(usize, Region)> {
+    let own = own(rank, send, (start, bytes))?;
+    let Buffer::Flat(result, _) = receive else {
+        return Some(own);
+    };
+    let is_kept = rank + 1 == count || !own.1.overlaps(&result.part(at, bytes)?);
+    is_kept.then_some(own)
 }
 
 /// Shows all that this rank gives.
@@ -34,7 +51,7 @@ fn show(epochs: &mut Epochs<'_, '_>, send: &Buffer) -> Result<()> {
     epochs.write((bytes, 0), send, (0, bytes))
 }
 
-/// `receive` is there at the root, which folds everything.
+/// `receive` is there at the root, which folds everything, slice by slice.
 pub(super) fn reduce(
     epochs: &mut Epochs<'_, '_>,
     members: &Members,
@@ -42,15 +59,28 @@ pub(super) fn reduce(
     reduction: &ReductionArgument<'_>,
     root: usize,
 ) -> Result<()> {
-    show(epochs, send)?;
-    epochs.arrive(Audience::Root(root));
-    let Some(receive) = receive else {
-        return Ok(());
+    let Members { rank, size, .. } = *members;
+    let most = match reduction.datatype.size() {
+        0 => epochs.capacity_ahead(),
+        element => epochs.capacity_ahead() / element * element,
     };
-    await_all(epochs, members.size)?;
-    let all = Shown::all(send.bytes());
-    let folders = (members.size, own(members.rank, send, (0, send.bytes())));
-    fold(epochs, all, folders, reduction, (receive, 0))
+    for (start, length) in slices(send.bytes(), most) {
+        let place = (start, length);
+        let own = receive.and_then(|receive| kept((rank, size), send, place, (receive, start)));
+        // What the root has itself nobody reads.
+        epochs.begin(if own.is_some() { 0 } else { length })?;
+        if own.is_none() {
+            epochs.write((length, 0), send, place)?;
+        }
+        epochs.arrive(Audience::Root(root));
+        let Some(receive) = receive else {
+            continue;
+        };
+        await_all(epochs, size)?;
+        let folders = (size, own);
+        fold(epochs, Shown::all(length), folders, reduction, (receive, start))?;
+    }
+    Ok(())
 }
 
 /// Each rank folds everything.
@@ -63,9 +93,10 @@ pub(super) fn allreduce(
 ) -> Result<()> {
     show(epochs, send)?;
     all_arrive(epochs, members.size)?;
-    let all = Shown::all(send.bytes());
-    let folders = (members.size, own(members.rank, send, (0, send.bytes())));
-    fold(epochs, all, folders, reduction, (receive, 0))
+    let (all, members) = (send.bytes(), (members.rank, members.size));
+    let own = kept(members, send, (0, all), (receive, 0));
+    let folders = (members.1, own);
+    fold(epochs, Shown::all(all), folders, reduction, (receive, 0))
 }
 
 /// Each rank folds a part of each slice, and shows that; the root takes all parts, or all do. `receive` is there where they are
@@ -158,7 +189,8 @@ pub(super) fn reduce_scatter(
         for other in 0..size {
             if other == rank {
                 part_of_rank.offset = shown;
-                own_part = own(rank, send, (first + start, part_of_rank.bytes));
+                let place = (first + start, part_of_rank.bytes);
+                own_part = kept((rank, size), send, place, (receive, start));
             }
             let bytes = slice(other);
             // Of a part that has ended before there is nothing.
@@ -191,9 +223,9 @@ pub(super) fn scan(
     }
     epochs.until(Awaited::First(count))?;
     (0..count).try_for_each(|member| epochs.check(member))?;
-    let all = Shown::all(send.bytes());
-    let folders = (count, own(rank, send, (0, send.bytes())));
-    fold(epochs, all, folders, reduction, (receive, 0))
+    let all = send.bytes();
+    let own = kept((rank, count), send, (0, all), (receive, 0));
+    fold(epochs, Shown::all(all), (count, own), reduction, (receive, 0))
 }
 
 /// What the first members show, copied: to be combined by an operation of the program, when the engine is not held.
@@ -379,11 +411,6 @@ fn fold(
             Ok(())
         });
     };
-    // Where the result goes over it, the first step overwrites it, unless it is what is copied then.
-    let own = own.filter(|(member, own)| {
-        let result = region.part(start, shown.bytes);
-        *member == count - 1 || result.is_some_and(|result| !own.overlaps(&result))
-    });
     let mut scratch = epochs.take_scratch();
     let mut result = Ok(());
     for (at, bytes) in pieces(shown, scratch.len(), reduction) {

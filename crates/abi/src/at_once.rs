@@ -18,6 +18,7 @@
 
 pub mod alone;
 mod collective;
+mod elements;
 mod one_sided;
 
 use std::ffi::{c_int, c_void};
@@ -156,7 +157,8 @@ pub unsafe fn send_long(
     };
     // SAFETY: as the caller promises.
     let Some(bytes) = (unsafe { bytes(buf.cast_mut(), count, datatype) }) else {
-        return false;
+        // SAFETY: as the caller promises.
+        return unsafe { elements::send(buf, count, datatype, (dest, tag), comm) };
     };
     (0..=TAG_MAX).contains(&tag)
         && (comm.send_at_once(bytes, dest.cast_unsigned(), tag)
@@ -230,7 +232,8 @@ pub unsafe fn recv(
 ) -> bool {
     // SAFETY: as the caller promises.
     let Some(bytes) = (unsafe { bytes(buf, count, datatype) }) else {
-        return false;
+        // SAFETY: as the caller promises.
+        return unsafe { elements::recv(buf, count, datatype, (source, tag, comm), status) };
     };
     let Some(comm) = communicator(comm) else {
         return false;

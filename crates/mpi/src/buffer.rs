@@ -37,6 +37,16 @@ unsafe impl Send for TypedBuffer {}
 unsafe impl Sync for TypedBuffer {}
 
 impl Buffer {
+    /// The same buffer, lent.
+    #[must_use]
+    #[inline]
+    pub fn lend(&self) -> Lent<'_> {
+        match self {
+            Self::Flat(region, code) => Lent::Flat(*region, *code),
+            Self::Typed(typed) => Lent::Typed(typed.elements()),
+        }
+    }
+
     /// The buffer of a call.
     ///
     /// # Safety
@@ -117,7 +127,7 @@ impl Buffer {
     pub fn code(&self) -> SignatureCode {
         match self {
             Self::Flat(_, code) => *code,
-            Self::Typed(typed) => typed.datatype.code(typed.count),
+            Self::Typed(typed) => typed.elements().code(),
         }
     }
 
@@ -296,7 +306,93 @@ impl Buffer {
     }
 }
 
+/// A buffer for the time of a call: as [`Buffer`], but that the datatype is the caller's.
+#[derive(Clone, Copy, Debug)]
+pub enum Lent<'a> {
+    /// One span of bytes, and the code of their signature.
+    Flat(Region, SignatureCode),
+    /// Elements with gaps.
+    Typed(Elements<'a>),
+}
+
+/// Elements with gaps for the time of a call: `count` times `datatype` from `base`.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a> {
+    base: *mut u8,
+    count: usize,
+    datatype: &'a Datatype,
+}
+
+impl<'a> Lent<'a> {
+    /// The buffer of a call whose arguments are not checked yet; `None` if memory cannot hold it.
+    ///
+    /// # Safety
+    /// As for [`Buffer::new`], as long as the buffer or its elements are used, unless there is none.
+    #[inline]
+    #[must_use]
+    pub unsafe fn checked(base: *mut u8, count: usize, datatype: &'a Datatype) -> Option<Self> {
+        check_reach(base, count, datatype).ok()?;
+        let elements = Elements {
+            base,
+            count,
+            datatype,
+        };
+        let Some((offset, bytes)) = datatype.flat(count) else {
+            return Some(Self::Typed(elements));
+        };
+        // SAFETY: all bytes that the elements cover are valid, as the caller promises; `flat` names a span of them.
+        let region = unsafe { Region::new(base.wrapping_offset(offset), bytes) };
+        Some(Self::Flat(region, elements.code()))
+    }
+}
+
+impl Elements<'_> {
+    /// Bytes of data, without gaps.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.datatype.size().saturating_mul(self.count)
+    }
+
+    /// The code of the signature of the data.
+    #[inline]
+    pub(crate) fn code(&self) -> SignatureCode {
+        self.datatype.code(self.count)
+    }
+
+    /// Writes the data without gaps to the front of `into`; answers how many bytes.
+    #[inline]
+    pub(crate) fn pack(&self, into: &Region) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are readable.
+        unsafe { self.datatype.pack_to(self.base, self.count, 0, into) }
+    }
+
+    /// Reads data without gaps into the elements; answers how many bytes fitted.
+    #[inline]
+    pub(crate) fn unpack(&self, bytes: SharedBytes<'_>) -> usize {
+        // SAFETY: the maker of the buffer promised that the elements are writable.
+        unsafe { self.datatype.unpack_from(self.base, self.count, 0, bytes) }
+    }
+}
+
+/// So many bytes of memory that is used for one thing after the other.
+pub(crate) fn staged(memory: &mut Vec<u8>, length: usize) -> Region {
+    if memory.len() < length {
+        memory.resize(length, 0);
+    }
+    region_of(&mut memory[..length])
+}
+
 impl TypedBuffer {
+    /// The same for the time of a call.
+    #[inline]
+    fn elements(&self) -> Elements<'_> {
+        Elements {
+            base: self.base,
+            count: self.count,
+            datatype: &self.datatype,
+        }
+    }
+
     /// Elements, whether or not they are one piece; if memory can hold them at all.
     ///
     /// # Safety
@@ -369,7 +465,7 @@ impl TypedBuffer {
     /// Bytes of data, without gaps.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.datatype.size().saturating_mul(self.count)
+        self.elements().bytes()
     }
 
     /// All data without gaps.
@@ -432,15 +528,13 @@ impl TypedBuffer {
     /// Writes the data without gaps to the front of `into`; answers how many bytes.
     #[inline(never)]
     pub fn pack(&self, into: &Region) -> usize {
-        // SAFETY: the maker of the buffer promised that the elements are readable.
-        unsafe { self.datatype.pack_to(self.base, self.count, 0, into) }
+        self.elements().pack(into)
     }
 
     /// Reads data without gaps into the elements; answers how many bytes fitted.
     #[inline(never)]
     pub fn unpack(&self, bytes: SharedBytes<'_>) -> usize {
-        // SAFETY: the maker of the buffer promised that the elements are writable.
-        unsafe { self.datatype.unpack_from(self.base, self.count, 0, bytes) }
+        self.elements().unpack(bytes)
     }
 }
 

@@ -131,6 +131,7 @@ pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
 pub(crate) use marking::Marking;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
+pub(crate) use polling_receive::Met;
 pub use polling_receive::Received;
 pub(crate) use probe::{Probe, outcome_of};
 pub(crate) use progress::WaitFor;

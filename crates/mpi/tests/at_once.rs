@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::{everywhere, on_threads, over, pattern};
+use crate::common::{bytes, everywhere, on_threads, over, pattern};
 use weft_fabric::Region;
-use weft_mpi::datatype::SignatureCode;
+use weft_mpi::datatype::{Datatype, SignatureCode};
 use weft_mpi::events::{Event, EventKind, Listener};
 use weft_mpi::p2p::{Listed, Received};
-use weft_mpi::{Comm, Message, RequestId, SendMode, Source, TagPattern, Target};
+use weft_mpi::{
+    Buffer, Comm, ErrorClass, Message, RequestId, SendMode, Source, TagPattern, Target,
+};
 
 /// The bytes of a slice that the test keeps alive until the operation has ended.
 fn region(bytes: &mut [u8]) -> (Region, SignatureCode) {
@@ -132,6 +134,127 @@ fn messages_at_once_keep_their_order_among_others() {
 }
 
 /// The posted receive is older, and gets the first of two messages that both match.
+/// Pairs of bytes, and as much room behind each.
+fn with_gaps(memory: &mut [u8], pairs: usize) -> Buffer {
+    let datatype = Datatype::vector(pairs as i64, 2, 4, &bytes()).unwrap();
+    assert!(pairs * 4 <= memory.len());
+    // SAFETY: the memory covers all pairs, and the test keeps it alive until the operation has ended.
+    unsafe { Buffer::new(memory.as_mut_ptr(), 1, &datatype) }
+}
+
+/// Where byte `at` of the data is.
+fn place(at: usize) -> usize {
+    at / 2 * 4 + at % 2
+}
+
+#[test]
+fn elements_with_gaps_go_at_once_as_they_always_do() {
+    const MANY: usize = 600;
+    const MOST: usize = 10_000;
+    everywhere(2, |process| {
+        let world = process.world();
+        come_first(&world);
+        let pairs = |number: usize| match number % 40 {
+            0 => MOST,
+            1 => 0,
+            _ => number % 300,
+        };
+        let mut memory = vec![0; MOST * 4];
+        for number in 0..MANY {
+            let (pairs, tag) = (pairs(number), (number % 3) as i32);
+            if world.rank() == 0 {
+                let data = pattern(pairs * 2, number);
+                for (at, byte) in data.iter().enumerate() {
+                    memory[place(at)] = *byte;
+                }
+                let elements = with_gaps(&mut memory, pairs);
+                if number % 5 == 0 || !world.send_elements_at_once(elements.lend(), 1, tag) {
+                    let to = Target::Rank(1);
+                    world.send(SendMode::Standard, elements, to, tag).unwrap();
+                }
+                continue;
+            }
+            memory.fill(0xee);
+            // There may be room for more.
+            let room = (pairs + number % 2).min(MOST);
+            let elements = with_gaps(&mut memory, room);
+            let from = match number % 4 {
+                0 => Source::Any,
+                _ => Source::Rank(0),
+            };
+            let expected = TagPattern::Exact(tag);
+            let at_once = match number % 7 {
+                0 => None,
+                _ => world.recv_elements_at_once(elements.lend(), from, expected),
+            };
+            let got = match at_once {
+                Some(received) => (received.source, received.tag, received.bytes),
+                None => {
+                    let status = world.recv(elements, from, expected).unwrap();
+                    (status.source.unwrap(), status.tag, status.bytes)
+                }
+            };
+            assert_eq!(got, (0, tag, pairs as u64 * 2));
+            let data = pattern(pairs * 2, number);
+            for (at, byte) in memory.iter().enumerate() {
+                let of = at / 4 * 2 + at % 4;
+                let expected = match at % 4 {
+                    0 | 1 if of < data.len() => data[of],
+                    _ => 0xee,
+                };
+                assert_eq!(*byte, expected, "byte {at} of message {number}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_elements_cannot_take_is_left_to_the_whole_call() {
+    on_threads(2, |process| {
+        let world = process.world();
+        come_first(&world);
+        let mut memory = vec![7; 64];
+        if world.rank() == 0 {
+            let elements = with_gaps(&mut memory, 8);
+            for to in [2, u32::MAX] {
+                assert!(
+                    !world.send_elements_at_once(elements.lend(), to, 0),
+                    "no such rank"
+                );
+            }
+            for tag in [0, 1] {
+                world
+                    .send(SendMode::Standard, elements.clone(), Target::Rank(1), tag)
+                    .unwrap();
+            }
+            return;
+        }
+        memory.fill(0xee);
+        // The first is too long, whether it waits here or not; what was tried has no effect.
+        let (from, short) = (Source::Rank(0), with_gaps(&mut memory, 7));
+        for _ in 0..3 {
+            world.probe(from, TagPattern::Exact(1)).unwrap();
+            assert!(
+                world
+                    .recv_elements_at_once(short.lend(), from, TagPattern::Exact(0))
+                    .is_none()
+            );
+            assert!(
+                world
+                    .recv_elements_at_once(short.lend(), Source::Any, TagPattern::Any)
+                    .is_none()
+            );
+            assert!(memory.iter().all(|byte| *byte == 0xee));
+        }
+        let error = world.recv(short, from, TagPattern::Exact(0)).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Truncate);
+        let whole = with_gaps(&mut memory, 8);
+        let received = world.recv_elements_at_once(whole.lend(), Source::Any, TagPattern::Any);
+        let received = received.map(|received| (received.source, received.tag, received.bytes));
+        assert_eq!(received, Some((0, 1, 16)), "it waited here");
+    });
+}
+
 #[test]
 fn a_receive_that_looks_is_younger_than_those_posted() {
     everywhere(1, |process| {

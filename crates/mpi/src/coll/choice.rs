@@ -93,7 +93,9 @@ fn on_board_in_slices(demand: &Demand, size: usize, crowded: bool) -> Option<OnB
         Kind::Scatter if crowded && demand.shown > 2 * most => return None,
         Kind::Blocks | Kind::Scatter => (OnBoard::ByEach, ahead),
         // Of two ranks, the one shows slices while the other one folds them.
-        Kind::Reduce if size == 2 && demand.shown <= MOST_EPOCHS * ahead => (OnBoard::ByEach, ahead),
+        Kind::Reduce if size == 2 && demand.shown <= MOST_EPOCHS * ahead => {
+            (OnBoard::ByEach, ahead)
+        }
         Kind::Reduce | Kind::Allreduce => (OnBoard::InParts, most),
     };
     let fits = size <= FAN && demand.shown.div_ceil(slice) <= MOST_EPOCHS;

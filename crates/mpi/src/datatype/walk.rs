@@ -190,7 +190,15 @@ impl Times<'_> {
         let bytes = self.body.bytes;
         let all = self.turns();
         if from == 0 && bytes.checked_mul(self.count) == Some(length) {
-            return self.whole(spot, visit);
+            return match self.one_loop() {
+                Some((bytes, inner)) => visit.run(&Run {
+                    first: spot,
+                    bytes,
+                    inner,
+                    outer: Loop::ONCE,
+                }),
+                None => self.whole(spot, visit),
+            };
         }
         // Of element `index`, whose data from byte `skip` on go to `position`.
         let at = |index: usize, position: usize| Spot {
@@ -222,6 +230,31 @@ impl Times<'_> {
         }
     }
 
+    /// The bytes of each piece and the loop over them, if that is all: of elements without gaps, and of one vector of such, as most are
+    /// for which finding the way would take longer than to copy them.
+    #[inline]
+    fn one_loop(&self) -> Option<(usize, Loop)> {
+        let turns = match (self.count, &self.body.shape) {
+            (1.., Shape::Block) => *self,
+            (
+                1,
+                Shape::Repeat {
+                    count,
+                    stride,
+                    body,
+                },
+            ) => Self {
+                count: *count,
+                stride: *stride,
+                body,
+            },
+            _ => return None,
+        };
+        let is_loop = turns.count > 0 && matches!(turns.body.shape, Shape::Block);
+        is_loop.then(|| (turns.body.bytes, turns.turns()))
+    }
+
+    #[inline]
     fn turns(&self) -> Loop {
         Loop {
             count: self.count,

@@ -33,7 +33,7 @@ use super::request_id::RequestId;
 use super::start::pattern;
 use super::unexpected::{Unexpected, UnexpectedId};
 use super::{BUDGET, Core, Engine};
-use crate::buffer;
+use crate::buffer::{self, Elements, staged};
 use crate::datatype::SignatureCode;
 use crate::group::Group;
 
@@ -327,6 +327,68 @@ impl Engine {
             self.note_far(to, size);
         }
         true
+    }
+
+    /// Sends elements with gaps, packed.
+    #[inline(never)]
+    pub(crate) fn send_packed_at_once(
+        &mut self,
+        elements: Elements<'_>,
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> bool {
+        let size = elements.bytes();
+        if size >= self.injected_below {
+            return false;
+        }
+        let packed = staged(&mut self.scratch, size);
+        elements.pack(&packed);
+        self.send_at_once((packed, elements.code()), context, to, tag)
+    }
+
+    /// Receives a message into elements with gaps, whose data are here, or come with a few looks.
+    #[inline(never)]
+    pub(crate) fn receive_packed_at_once(
+        &mut self,
+        elements: Elements<'_>,
+        context: u32,
+        (from, tag): (Option<Peer>, Option<i32>),
+        bell: &Arc<dyn Bell>,
+    ) -> Option<Met> {
+        let (size, code) = (elements.bytes(), elements.code());
+        if size >= self.injected_below {
+            return None;
+        }
+        // Whatever else the engine sends meanwhile takes other memory.
+        let mut scratch = take(&mut self.scratch);
+        let packed = (staged(&mut scratch, size), code);
+        let met = self.receive_staged_at_once(packed, context, (from, tag), bell);
+        if let Some(met) = met {
+            elements.unpack(buffer::shared(&packed.0.prefix(met.bytes)));
+        }
+        self.scratch = scratch;
+        met
+    }
+
+    fn receive_staged_at_once(
+        &mut self,
+        packed: (Region, SignatureCode),
+        context: u32,
+        (from, tag): (Option<Peer>, Option<i32>),
+        bell: &Arc<dyn Bell>,
+    ) -> Option<Met> {
+        if let (Some(from), Some(tag), false) = (from, tag, self.has_unexpected()) {
+            match self.take_next_at_once(packed, context, (from, tag), bell) {
+                Next::Taken => {
+                    let bytes = packed.0.len();
+                    return Some(Met { from, tag, bytes });
+                }
+                Next::Nothing => return None,
+                Next::Other => {}
+            }
+        }
+        self.receive_at_once(packed, context, from, tag)
     }
 
     /// Whether messages wait that came before their receives.

@@ -16,7 +16,7 @@ use super::request_id::RequestId;
 use super::sending::{Kept, Sending};
 use super::status::Status;
 use super::unexpected::Unexpected;
-use crate::buffer::{self, Buffer, TypedBuffer};
+use crate::buffer::{self, Buffer, TypedBuffer, staged};
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::marks::Mark;
@@ -84,9 +84,9 @@ impl Engine {
                     self.fabric.try_send(to, &head, buffer::bytes_of(region))?
                 }
                 Buffer::Typed(typed) => {
-                    self.scratch.clear();
-                    typed.append_to(&mut self.scratch);
-                    self.fabric.try_send(to, &head, &self.scratch)?
+                    let packed = staged(&mut self.scratch, size);
+                    typed.pack(&packed);
+                    self.fabric.try_send(to, &head, buffer::bytes_of(&packed))?
                 }
             };
             if posted != Posted::Retry {

@@ -10,9 +10,10 @@ use weft_sys::futex::Futex;
 use weft_sys::span::{Region, SHORT};
 
 use super::{Message, Source, TagPattern};
+use crate::buffer::Lent;
 use crate::comm::Comm;
 use crate::datatype::SignatureCode;
-use crate::engine::{Asked, Engine, Listed, Received, RequestId, WaitingMessage};
+use crate::engine::{Asked, Engine, Listed, Met, Received, RequestId, WaitingMessage};
 use crate::process::Process;
 
 /// A message was written: its receiver is to find it. Lets go of the engine, so that nothing is to be kept for after this.
@@ -65,6 +66,68 @@ impl Comm {
         self.shared()
             .try_take()
             .is_some_and(|mut engine| engine.send_at_once(bytes, self.context(), peer, tag))
+    }
+
+    /// The same of elements of any datatype.
+    #[inline(never)]
+    #[must_use]
+    pub fn send_elements_at_once(&self, elements: Lent<'_>, to: u32, tag: i32) -> bool {
+        let Some(peer) = self.direct_peer(to) else {
+            return false;
+        };
+        let (shared, context) = (self.shared(), self.context());
+        let Some(mut engine) = shared.try_take() else {
+            return false;
+        };
+        let sent = match elements {
+            Lent::Flat(region, code) => engine.send_at_once((region, code), context, peer, tag),
+            Lent::Typed(elements) => engine.send_packed_at_once(elements, context, peer, tag),
+        };
+        shared.let_go(engine);
+        sent
+    }
+
+    /// [`recv`](Self::recv) of a message of a given sender, or of any, into elements of any datatype.
+    #[inline(never)]
+    #[must_use]
+    pub fn recv_elements_at_once(
+        &self,
+        elements: Lent<'_>,
+        from: Source,
+        tag: TagPattern,
+    ) -> Option<Received> {
+        let elements = match (elements, from, tag) {
+            (Lent::Typed(elements), ..) => elements,
+            (Lent::Flat(region, code), Source::Rank(source), TagPattern::Exact(tag)) => {
+                let bytes = self.recv_at_once((region, code), source, tag)?;
+                return Some(Received { source, tag, bytes });
+            }
+            (Lent::Flat(region, code), ..) => {
+                return self.recv_any_at_once((region, code), from, tag);
+            }
+        };
+        if !self.has_source(from) {
+            return None;
+        }
+        let peer = match from {
+            Source::Rank(rank) => Some(self.direct_peer(rank)?),
+            Source::Any | Source::Null => None,
+        };
+        let (shared, wanted) = (self.shared(), (peer, tag.exact()));
+        let mut engine = shared.try_take()?;
+        let met = engine.receive_packed_at_once(elements, self.context(), wanted, shared.bell());
+        shared.let_go(engine);
+        Some(self.received_from(met?, from))
+    }
+
+    /// What was received of a message of this source.
+    #[inline(always)]
+    fn received_from(&self, met: Met, from: Source) -> Received {
+        met.received(match from {
+            Source::Rank(rank) => rank,
+            // A process that is no member has no message of this context.
+            Source::Any | Source::Null => self.rank_of(met.from).unwrap_or(met.from.0),
+        })
     }
 
     /// [`recv`](Self::recv) of a message with a given sender and tag; returns its number of bytes.
@@ -181,12 +244,7 @@ impl Comm {
         let mut engine = shared.try_take()?;
         let met = engine.receive_at_once(into, self.context(), peer, tag.exact());
         shared.let_go(engine);
-        let met = met?;
-        Some(met.received(match from {
-            Source::Rank(rank) => rank,
-            // A process that is no member has no message of this context.
-            Source::Any | Source::Null => self.rank_of(met.from).unwrap_or(met.from.0),
-        }))
+        Some(self.received_from(met?, from))
     }
 
     /// [`irecv`](Self::irecv).

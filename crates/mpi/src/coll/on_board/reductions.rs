@@ -78,7 +78,13 @@ pub(super) fn reduce(
         };
         await_all(epochs, size)?;
         let folders = (size, own);
-        fold(epochs, Shown::all(length), folders, reduction, (receive, start))?;
+        fold(
+            epochs,
+            Shown::all(length),
+            folders,
+            reduction,
+            (receive, start),
+        )?;
     }
     Ok(())
 }
@@ -225,7 +231,13 @@ pub(super) fn scan(
     (0..count).try_for_each(|member| epochs.check(member))?;
     let all = send.bytes();
     let own = kept((rank, count), send, (0, all), (receive, 0));
-    fold(epochs, Shown::all(all), (count, own), reduction, (receive, 0))
+    fold(
+        epochs,
+        Shown::all(all),
+        (count, own),
+        reduction,
+        (receive, 0),
+    )
 }
 
 /// What the first members show, copied: to be combined by an operation of the program, when the engine is not held.

@@ -37,6 +37,9 @@ use crate::buffer::{self, Elements, staged};
 use crate::datatype::SignatureCode;
 use crate::group::Group;
 
+/// Most bytes that are copied before they are unpacked. A request unpacks longer messages from where the fabric has them.
+const COPIED_FIRST: usize = 2048;
+
 /// Answer to a call that asks whether something is there.
 #[must_use]
 #[derive(Clone, Copy, Debug)]
@@ -357,7 +360,7 @@ impl Engine {
         bell: &Arc<dyn Bell>,
     ) -> Option<Met> {
         let (size, code) = (elements.bytes(), elements.code());
-        if size >= self.injected_below {
+        if size > COPIED_FIRST || size >= self.injected_below {
             return None;
         }
         // Whatever else the engine sends meanwhile takes other memory.

@@ -1,6 +1,11 @@
 //! Programs that continue after losses, and those that do not: C programs under `mpiexec`.
 #![allow(missing_docs)]
 
+#[path = "../launch/network.rs"]
+mod network;
+#[path = "losses_over_hosts.rs"]
+mod over_hosts;
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -235,7 +235,11 @@ impl<N: Network> Connector<N> {
             if let Some(reason) = self.members.loss(peer) {
                 // Its end tells, after what arrived on it was read; or the connection does not end.
                 match received(peers, peer) {
-                    Some(received) => self.orphans.add(peer, self.network.now(), received),
+                    Some(received) => {
+                        let patience = self.config.patience;
+                        let patience = (!self.members.is_here(peer)).then_some(patience);
+                        (self.orphans).add(peer, self.network.now(), received, patience);
+                    }
                     None => self.give_up(peer, reason, peers),
                 }
             } else if self.members.has_left(peer) && received(peers, peer).is_none() {

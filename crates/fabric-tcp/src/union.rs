@@ -421,11 +421,15 @@ mod tests {
             None
         }
 
-        fn loss(&self, _peer: u32) -> Option<String> {
+        fn loss(&self, _peer: u32, _incarnation: u32) -> Option<String> {
             None
         }
 
-        fn has_left(&self, _peer: u32) -> bool {
+        fn has_left(&self, _peer: u32, _incarnation: u32) -> bool {
+            false
+        }
+
+        fn is_here(&self, _peer: u32) -> bool {
             false
         }
     }

@@ -60,7 +60,7 @@ use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 use crate::adoption::{AdoptedHost, AdoptedJob, AdoptedProcess, OtherRanks};
 use crate::control::{Answer, Notice};
 use crate::exchange::PublishedValue;
-use crate::hosts::message::Address;
+use crate::hosts::message::{Address, RemoteEnd};
 use crate::job_request::{JobAnswer, JobRequest};
 use crate::plan::Program;
 use crate::profile::RankRecord;
@@ -394,6 +394,17 @@ impl RankProcesses {
             let change = watch.tell_of_end(local as u32, status.into_raw(), in_order);
             self.ranks[local].note_end_told(change);
         }
+    }
+
+    /// Tells the ranks that one on another host has ended.
+    pub fn announce_remote_end(&self, rank: u32, end: RemoteEnd) {
+        let end = match end {
+            RemoteEnd::Ended { status, in_order } => {
+                weft_fabric_shm::RemoteEnd::Ended { status, in_order }
+            }
+            RemoteEnd::HostLost => weft_fabric_shm::RemoteEnd::HostLost,
+        };
+        self.segment.watch.tell_of_remote_end(rank, end);
     }
 
     /// Tells the ranks that one of this world, on another host, will not meet them in `MPI_Finalize`.

@@ -436,6 +436,7 @@ impl Agent {
                 self.say(&FromAgent::AddressesRecorded);
             }
             ToAgent::AnnounceEnd { rank, in_order } => self.ranks.announce_end(rank, in_order),
+            ToAgent::AnnounceRemoteEnd { rank, end } => self.ranks.announce_remote_end(rank, end),
             ToAgent::AnnounceAbsence { world } => self.ranks.announce_absence(world),
             ToAgent::Inquire { number, full } => {
                 self.inquiry = (self.ranks.inquire(full), number);

@@ -146,6 +146,13 @@ impl Agents {
         }
     }
 
+    /// … to each its own.
+    pub fn say_by<'m>(&mut self, message: impl Fn(usize) -> &'m ToAgent) {
+        for (index, agent) in self.all.iter_mut().enumerate() {
+            agent.say(message(index));
+        }
+    }
+
     /// Reads no more from an agent that has sent something invalid.
     pub fn cut_off(&mut self, agent: usize) {
         self.all[agent].cut_off();

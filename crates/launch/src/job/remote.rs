@@ -7,11 +7,13 @@
 //! | `ranks` | the ranks as their agents report them |
 //! | `spawning` | processes that are started later, ports and services |
 //! | `standstills`, `stopping` | that no rank can go on, and how that is told |
+//! | `ends` | how processes have ended, for the ranks of other hosts |
 //! | `input`, `profiles` | standard input of rank 0; where the ranks' time goes |
 //! | here | what follows from a message of an agent |
 
 mod assignments;
 mod distribution;
+mod ends;
 mod gathering;
 mod input;
 mod profiles;
@@ -46,6 +48,7 @@ use crate::plan::Plan;
 use crate::profile::RankRecord;
 use crate::{rank_processes, tree};
 use assignments::{Assignee, Assignments, Common};
+use ends::Ends;
 use gathering::Gathering;
 use input::RemoteInput;
 use profiles::RemoteProfiles;
@@ -70,6 +73,7 @@ pub struct RemoteHosts<'a> {
     /// Processes that are started later, ports and services.
     spawning: RemoteSpawning,
     ranks: RemoteRanks,
+    ends: Ends,
     standstills: Standstills,
     profiles: RemoteProfiles,
 }
@@ -90,6 +94,7 @@ impl<'a> RemoteHosts<'a> {
             exchange: Exchange::new(0),
             spawning: RemoteSpawning::new(plan),
             ranks: RemoteRanks::default(),
+            ends: Ends::default(),
             standstills: Standstills::new(plan.on_deadlock, Instant::now()),
             profiles: RemoteProfiles::default(),
         })
@@ -196,11 +201,13 @@ impl<'a> RemoteHosts<'a> {
         }
         let mut ranks = self.gathering.distribution().ranks(agent).to_vec();
         ranks.extend(self.spawning.running(agent));
+        let then = self.spawning.lose_host(agent, &host, &ranks, self.plan);
         events.push(Event::HostLost {
             host,
             ranks,
             reason,
         });
+        self.carry_out(then, events);
     }
 
     /// The agent that has a process, of those that the job starts with or of later ones.
@@ -261,6 +268,7 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::Exited { rank, status } => {
                 self.ranks.end(rank);
+                self.ends.note(rank, status);
                 let then = self.spawning.end(rank);
                 let ended = vec![(rank, ExitStatus::from_raw(status))];
                 events.push(Event::Exited { ended });
@@ -458,11 +466,15 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn announce_end(&mut self, rank: u32, in_order: bool) {
-        // On other hosts it shows in the connections.
-        if let Some(agent) = self.agent_of(rank) {
-            self.agents
-                .say(agent, &ToAgent::AnnounceEnd { rank, in_order });
-        }
+        // Its host knows the rest.
+        let here = ToAgent::AnnounceEnd { rank, in_order };
+        let end = self.ends.take(rank, in_order);
+        let elsewhere = ToAgent::AnnounceRemoteEnd { rank, end };
+        let host = self.agent_of(rank);
+        self.agents.say_by(|agent| match Some(agent) == host {
+            true => &here,
+            false => &elsewhere,
+        });
     }
 
     fn announce_absence(&mut self, world: u32) {

@@ -273,7 +273,10 @@ mod tests {
             ),
         ] {
             assert!(watch.record_address(2, 20, b"b"), "the next process");
-            assert_eq!((addresses.loss(2, 20), addresses.has_left(2, 20)), (None, false));
+            assert_eq!(
+                (addresses.loss(2, 20), addresses.has_left(2, 20)),
+                (None, false)
+            );
             let told = addresses.changes();
             watch.tell_of_remote_end(2, end);
             assert_ne!(addresses.changes(), told);

@@ -195,6 +195,11 @@ impl<N: Network> Connector<N> {
         self.members.incarnation(peer)
     }
 
+    /// How the process of a peer was lost, if the directory knows.
+    pub fn cause_of_loss(&self, peer: u32) -> Option<String> {
+        self.members.loss(peer)
+    }
+
     /// The incarnation of a peer that the directory has now.
     pub fn recorded_incarnation(&self, peer: u32) -> u32 {
         self.members.recorded_incarnation(peer)
@@ -344,6 +349,11 @@ impl<N: Network> Connector<N> {
         };
         let offers = self.members.addresses().of(peer).len();
         if dial.shows_the_end(offer, session.agreed(), offers) {
+            // How it has ended its launcher knows, and tells soon: until then it is called again. After a goodbye nobody asks.
+            let is_told = self.members.are_ends_told() && !session.may_end();
+            if is_told && !dial.is_end_unexplained(self.network.now()) {
+                return;
+            }
             let reason = match dial.broken() {
                 Some(broken) => self.members.addresses().ended(peer, broken, address),
                 None => self.unreachable(peer),

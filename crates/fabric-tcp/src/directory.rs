@@ -39,6 +39,9 @@ pub trait Directory: Send {
     /// Whether the process of this incarnation of a number has ended in order.
     fn has_left(&self, peer: u32, incarnation: u32) -> bool;
 
+    /// Whether each end that is a loss is told here soon after it has shown in a connection: then how the process has ended, too.
+    fn tells_ends(&self) -> bool;
+
     /// Whether the process that has a number is on this host, if its ends are covered here: then what it has handed over is
     /// in this host's kernel.
     fn is_here(&self, peer: u32) -> bool;
@@ -142,6 +145,12 @@ impl Incarnations {
         directory.is_some_and(|directory| {
             directory.has_left(peer, self.of(peer)) && directory.incarnation(peer) == self.of(peer)
         })
+    }
+
+    /// Whether the directory tells how each process has ended that is lost.
+    pub fn are_ends_told(&self) -> bool {
+        let directory = self.directory.as_ref();
+        directory.is_some_and(|directory| directory.tells_ends())
     }
 
     /// Whether a member is on this host, as the directory knows it.

@@ -147,6 +147,7 @@ fn connect(
             let here = LocalRanks::new(members.count, members.here(launcher));
             (local.sleep_elsewhere(), here)
         }),
+        told: launcher.tells_ends(),
     };
     let remote = network(launcher, wishes, members, recorded, within, beside)?;
     match offered {

@@ -332,6 +332,18 @@ mod tests {
     }
 
     #[test]
+    fn deaths_are_reported_on_several_hosts_and_nobody_is_started_anew_there() {
+        let plan = |on_death: &str| {
+            let words = ["--hosts", "a,b", on_death, "true"].map(OsString::from);
+            let line = crate::options::Table::of_this_program().read(&words);
+            make(line.expect("understood"))
+        };
+        assert!(plan("--on-death=report").is_ok());
+        let error = plan("--on-death=restart").expect_err("nobody meets it");
+        assert!(error.text.contains("only by a job on this host"), "{error}");
+    }
+
+    #[test]
     fn programs_are_told_the_room_that_was_asked_for() {
         let plan = make(CommandLine {
             programs: vec![ProgramLine {

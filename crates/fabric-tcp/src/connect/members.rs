@@ -87,6 +87,11 @@ impl Members {
         self.incarnations.has_left(peer)
     }
 
+    /// Whether the directory tells how each process has ended that is lost.
+    pub fn are_ends_told(&self) -> bool {
+        self.incarnations.are_ends_told()
+    }
+
     /// Whether a member is on this host, as the directory knows it.
     pub fn is_here(&self, peer: u32) -> bool {
         self.incarnations.is_here(peer)
@@ -136,6 +141,10 @@ mod tests {
         }
 
         fn has_left(&self, _: u32, _: u32) -> bool {
+            false
+        }
+
+        fn tells_ends(&self) -> bool {
             false
         }
 

@@ -72,6 +72,10 @@ impl Directory for Launcher {
         known.left.contains(&process)
     }
 
+    fn tells_ends(&self) -> bool {
+        false
+    }
+
     fn is_here(&self, _: u32) -> bool {
         true
     }

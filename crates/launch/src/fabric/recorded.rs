@@ -42,6 +42,8 @@ pub(super) struct RecordedTcp {
     /// The launcher reports the ends of these, which are on this host, in its memory, and nothing else does; `None`: they
     /// communicate through that memory, and see it there.
     pub ends: Option<(SleepElsewhere, LocalRanks)>,
+    /// The launcher reports all ends that are losses.
+    pub told: bool,
 }
 
 impl RecordedTcp {
@@ -80,6 +82,10 @@ impl weft_fabric_tcp::Directory for RecordedTcp {
             Some((place, peer)) => place.has_left(peer),
             None => self.addresses.has_left(peer, incarnation),
         }
+    }
+
+    fn tells_ends(&self) -> bool {
+        self.told
     }
 
     fn is_here(&self, peer: u32) -> bool {

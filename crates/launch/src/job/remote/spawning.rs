@@ -550,3 +550,6 @@ impl RemoteSpawning {
         abandoned.map(|world| Event::Abandoned { world }).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

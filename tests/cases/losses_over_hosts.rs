@@ -50,6 +50,22 @@ fn all_ranks_hear_of_a_loss_on_another_host_and_its_cause() {
     }
 }
 
+/// Whether others are on its host or not.
+#[test]
+fn a_rank_of_another_host_that_dies_before_it_begins_is_not_waited_for() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let program = build("tests/programs/loss_early.c", &[]);
+    for numbers in [[1, 1], [1, 2], [2, 1]] {
+        let options = ["--on-death=report"];
+        let ended = job(&network, &numbers, &options, (&program, &[]));
+        let heard = ended.out.matches("has heard of it").count() as u32;
+        assert_eq!(heard + 1, numbers[0] + numbers[1], "{numbers:?}: {ended:?}");
+        assert_eq!(ended.code(), Some(128 + 9), "{numbers:?}: {ended:?}");
+    }
+}
+
 /// The code is that of a lost host; if the ranks handle losses, the job has gone well.
 #[test]
 fn the_loss_of_a_host_is_that_of_each_of_its_ranks() {

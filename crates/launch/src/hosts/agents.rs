@@ -146,10 +146,12 @@ impl Agents {
         }
     }
 
-    /// … to each its own.
-    pub fn say_by<'m>(&mut self, message: impl Fn(usize) -> &'m ToAgent) {
+    /// … to each its own, if there is one for it.
+    pub fn say_by<'m>(&mut self, message: impl Fn(usize) -> Option<&'m ToAgent>) {
         for (index, agent) in self.all.iter_mut().enumerate() {
-            agent.say(message(index));
+            if let Some(message) = message(index) {
+                agent.say(message);
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 //! | `ranks` | the ranks as their agents report them |
 //! | `spawning` | processes that are started later, ports and services |
 //! | `standstills`, `stopping` | that no rank can go on, and how that is told |
+//! | `fences` | values that ranks exchange, and which hosts are waited for |
 //! | `ends` | how processes have ended, for the ranks of other hosts |
 //! | `input`, `profiles` | standard input of rank 0; where the ranks' time goes |
 //! | here | what follows from a message of an agent |
@@ -14,6 +15,7 @@
 mod assignments;
 mod distribution;
 mod ends;
+mod fences;
 mod gathering;
 mod input;
 mod profiles;
@@ -39,7 +41,7 @@ use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
 use crate::adoption::AdoptedHosts;
-use crate::exchange::{Exchange, portions};
+use crate::exchange::{PublishedValue, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{FromAgent, ToAgent};
 use crate::mapping::Allocation;
@@ -49,6 +51,7 @@ use crate::profile::RankRecord;
 use crate::{rank_processes, tree};
 use assignments::{Assignee, Assignments, Common};
 use ends::Ends;
+use fences::HostFences;
 use gathering::Gathering;
 use input::RemoteInput;
 use profiles::RemoteProfiles;
@@ -68,8 +71,7 @@ pub struct RemoteHosts<'a> {
     /// The key of the fabric.
     key: Key,
     input: RemoteInput,
-    /// Its members are the agents that have ranks.
-    exchange: Exchange,
+    fences: HostFences,
     /// Processes that are started later, ports and services.
     spawning: RemoteSpawning,
     ranks: RemoteRanks,
@@ -91,7 +93,7 @@ impl<'a> RemoteHosts<'a> {
             gathering: Gathering::new(plan),
             key: Key::random()?,
             input: RemoteInput::default(),
-            exchange: Exchange::new(0),
+            fences: HostFences::new(0),
             spawning: RemoteSpawning::new(plan),
             ranks: RemoteRanks::default(),
             ends: Ends::default(),
@@ -134,7 +136,7 @@ impl<'a> RemoteHosts<'a> {
         };
         let assignments = Assignments::new(self.plan, distribution, described);
         let hosts = assignments.hosts();
-        self.exchange = Exchange::new(hosts.len() as u32);
+        self.fences = HostFences::new(hosts.len() as u32);
         let common = Common {
             key: &self.key,
             room: self.spawning.assign(hosts),
@@ -214,6 +216,18 @@ impl<'a> RemoteHosts<'a> {
     fn agent_of(&self, rank: u32) -> Option<usize> {
         let first = self.gathering.distribution().agent(rank);
         first.or_else(|| self.spawning.agent(rank))
+    }
+
+    /// All ranks of the job that are left have come to a fence, before which these values were put.
+    fn open_fence(&mut self, values: Vec<PublishedValue>) {
+        let fences = &self.fences;
+        let mut say = |message: ToAgent| {
+            (self.agents).say_by(|agent| fences.may_wait(agent).then_some(&message));
+        };
+        for values in portions(values) {
+            say(ToAgent::Put { values });
+        }
+        say(ToAgent::Fenced);
     }
 
     /// Says and does what follows from what was said about later processes.
@@ -309,18 +323,15 @@ impl<'a> RemoteHosts<'a> {
             FromAgent::InputTaken { bytes } => self.input.note_taken(bytes),
             FromAgent::Put { values } => {
                 // Its agent keeps as many of a rank as we do.
-                if !values.into_iter().all(|value| self.exchange.put(value)) {
+                if !values.into_iter().all(|value| self.fences.put(value)) {
                     let reason = "it puts more values than its ranks can";
                     self.agents.cut_off(agent);
                     self.lose(agent, Some(reason.into()), events);
                 }
             }
             FromAgent::Fence => {
-                if let Some(values) = self.exchange.arrive(agent as u32) {
-                    for values in portions(values) {
-                        self.agents.say_to_all(&ToAgent::Put { values });
-                    }
-                    self.agents.say_to_all(&ToAgent::Fenced);
+                if let Some(values) = self.fences.arrive(agent) {
+                    self.open_fence(values);
                 }
             }
             FromAgent::Ended { clean } => {
@@ -472,9 +483,15 @@ impl RankHosts for RemoteHosts<'_> {
         let elsewhere = ToAgent::AnnounceRemoteEnd { rank, end };
         let host = self.agent_of(rank);
         self.agents.say_by(|agent| match Some(agent) == host {
-            true => &here,
-            false => &elsewhere,
+            true => Some(&here),
+            false => Some(&elsewhere),
         });
+        let first = self.gathering.distribution();
+        if let Some(agent) = first.agent(rank)
+            && let Some(values) = self.fences.note_end(rank, (agent, first.ranks(agent)))
+        {
+            self.open_fence(values);
+        }
     }
 
     fn announce_absence(&mut self, world: u32) {

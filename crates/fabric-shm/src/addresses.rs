@@ -207,9 +207,18 @@ impl Watch {
         }
     }
 
-    /// Tells all ranks here that the process that has a number now, on another host, has ended.
+    /// Whether a process has said where it is that was started later and has this number now, or had it last.
+    #[must_use]
+    pub fn has_address(&self, number: u32) -> bool {
+        let record = self.segment().address(number);
+        record.is_some_and(|record| record.incarnation.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Tells all ranks here that the process that has a number now, on another host, has ended. Once it has, another end is that of a
+    /// process that has never said where it is: nobody knows that one.
     pub fn tell_of_remote_end(&self, number: u32, end: RemoteEnd) {
-        let Some(record) = self.segment().address(number) else {
+        let record = self.segment().address(number);
+        let Some(record) = record.filter(|record| record.fate.load(Ordering::Relaxed) == 0) else {
             return;
         };
         record.end(match end {
@@ -282,9 +291,12 @@ mod tests {
             assert_ne!(addresses.changes(), told);
             assert_eq!(addresses.loss(2, 20).as_deref(), lost);
             assert_eq!(addresses.has_left(2, 20), left);
+            watch.tell_of_remote_end(2, RemoteEnd::HostLost);
+            assert_eq!(addresses.has_left(2, 20), left, "it has ended once");
             assert_eq!(addresses.loss(2, 12), None, "it is another one's");
             assert_eq!(addresses.get(2), Some((20, b"b".to_vec())));
         }
+        assert!(watch.has_address(2) && !watch.has_address(0) && !watch.has_address(3));
         watch.tell_of_remote_end(0, died);
         assert!(addresses.loss(0, 0).is_some() && addresses.loss(1, 0).is_none());
         watch.tell_of_remote_end(3, died);

@@ -411,13 +411,18 @@ impl RankProcesses {
 
     /// Tells the ranks that one on another host has ended.
     pub fn announce_remote_end(&self, rank: u32, end: RemoteEnd) {
+        let watch = &self.segment.watch;
+        if rank >= self.share.size && !watch.has_address(rank) {
+            // It was started later, and has never said where it is.
+            return;
+        }
         let end = match end {
             RemoteEnd::Ended { status, in_order } => {
                 weft_fabric_shm::RemoteEnd::Ended { status, in_order }
             }
             RemoteEnd::HostLost => weft_fabric_shm::RemoteEnd::HostLost,
         };
-        self.segment.watch.tell_of_remote_end(rank, end);
+        watch.tell_of_remote_end(rank, end);
     }
 
     /// Tells the ranks that one of this world, on another host, will not meet them in `MPI_Finalize`.

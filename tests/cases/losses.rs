@@ -1,6 +1,11 @@
 //! Programs that continue after losses, and those that do not: C programs under `mpiexec`.
 #![allow(missing_docs)]
 
+#[path = "../launch/network.rs"]
+mod network;
+#[path = "losses_over_hosts.rs"]
+mod over_hosts;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -129,6 +134,20 @@ fn a_rank_hears_of_the_loss_of_one_it_never_talked_to() {
             let heard = ended.out.matches("has heard of it").count();
             assert_eq!(heard, 5, "{fabric}, {pause}: {ended:?}");
         }
+    }
+}
+
+/// Over TCP ranks exchange their addresses when they begin.
+#[test]
+fn a_rank_that_dies_before_it_begins_is_not_waited_for() {
+    let program = build("tests/programs/loss_early.c", &[]);
+    for fabric in FABRICS {
+        let mut command = tool("mpiexec");
+        command.args(["--on-death=report", fabric, "--timeout=30", "-n", "3"]);
+        let ended = run(command.arg(&program), Duration::from_secs(40));
+        let heard = ended.out.matches("has heard of it").count();
+        assert_eq!(heard, 2, "{fabric}: {ended:?}");
+        assert_eq!(ended.code(), Some(128 + 9), "{fabric}: {ended:?}");
     }
 }
 

@@ -122,6 +122,29 @@ fn also_where_one_of_them_talks_by_tcp() {
     }
 }
 
+/// The root waits to be accepted when another member of its group dies; nobody accepts the call that it gives up.
+pub(crate) fn a_loss_while_connecting_is_heard_of(on: impl Fn(usize, Command) -> Command) {
+    let program = build("tests/programs/loss_connecting.c", &[]);
+    let file = meeting_place();
+    let part = |host: usize, ranks: &str, what: &str| {
+        let mut command = tool("mpiexec");
+        command.args(["--timeout=60", "-n", ranks]);
+        command.arg(&program).args([what, &file]);
+        beside(on(host, command))
+    };
+    let (opens, calls) = (part(0, "1", "opens"), part(1, "2", "calls"));
+    for (job, said) in [(opens, "accepted\n"), (calls, "connected\n")] {
+        let ended = job.join().expect("it has run");
+        ended.expect_success();
+        assert_eq!(ended.out, said, "{ended:?}");
+    }
+}
+
+#[test]
+fn the_root_of_who_connects_hears_of_a_loss_in_its_group() {
+    a_loss_while_connecting_is_heard_of(|_, command| command);
+}
+
 /// It was not started by a launcher.
 #[test]
 fn a_program_alone_connects_to_a_job() {

@@ -111,6 +111,11 @@ impl Liveness {
         self.tcp.incarnation(peer)
     }
 
+    /// How the process of a peer was lost, if that is recorded.
+    pub fn cause_of_loss(&self, peer: Peer) -> Option<String> {
+        self.tcp.cause_of_loss(peer)
+    }
+
     /// The process that has the number in the directory now.
     pub fn recorded_incarnation(&self, peer: Peer) -> u32 {
         self.tcp.recorded_incarnation(peer)

@@ -1,10 +1,13 @@
-//! Addresses: where the processes of a job that were started later can be reached over a network, and which incarnation
-//! of each number exists now. The launcher records them; ranks look.
+//! Addresses: where the processes of a job that were started later can be reached over a network, which incarnation
+//! of each number exists now, and which processes on other hosts have ended. The launcher records them; ranks look.
 //!
 //! ```text
 //!   launcher   records: number ─► incarnation, address │ announces: one more change
-//!   rank       another number of changes? ─► looks at the incarnations that it knows
+//!              records: number ─► how its process has ended │ announces, and wakes all who sleep
+//!   rank       another number of changes? ─► looks at the incarnations that it knows, and at ends
 //! ```
+//!
+//! How processes of this host have ended is in their process slots: see `slots.rs`.
 //!
 //! A job whose processes all share memory does not use it: its table is never touched, and takes no memory. An
 //! *incarnation* is a number that the launcher gives to processes that are started together, and never reuses.
@@ -23,6 +26,7 @@ use std::sync::Arc;
 use weft_atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::segment::Segment;
+use crate::slots::{self, End};
 use crate::watch::Watch;
 
 /// Longest address in bytes.
@@ -41,6 +45,8 @@ pub(crate) struct AddressRecord {
     sequence: AtomicU32,
     incarnation: AtomicU32,
     length: AtomicU32,
+    /// How the process of this incarnation has ended, as in `slots.rs`; 0: it has not.
+    fate: AtomicU32,
     words: [AtomicU64; WORDS],
 }
 
@@ -50,36 +56,62 @@ impl AddressRecord {
     pub const BYTES: usize = size_of::<Self>();
 
     fn write(&self, incarnation: u32, address: &[u8]) {
+        self.change(|| {
+            for (word, bytes) in self.words.iter().zip(address.chunks(8)) {
+                let mut whole = [0; 8];
+                whole[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+            }
+            self.length.store(address.len() as u32, Ordering::Relaxed);
+            self.fate.store(0, Ordering::Relaxed);
+            self.incarnation.store(incarnation, Ordering::Relaxed);
+        });
+    }
+
+    /// The process that is recorded now has ended so.
+    fn end(&self, fate: u32) {
+        self.change(|| self.fate.store(fate, Ordering::Relaxed));
+    }
+
+    fn change(&self, change: impl FnOnce()) {
         let before = self.sequence.load(Ordering::Relaxed) | 1;
         self.sequence.store(before, Ordering::Relaxed);
         // SYNC address.sequence.
         fence(Ordering::Release);
-        for (word, bytes) in self.words.iter().zip(address.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-        }
-        self.length.store(address.len() as u32, Ordering::Relaxed);
-        self.incarnation.store(incarnation, Ordering::Relaxed);
+        change();
         // SYNC address.sequence.
         self.sequence
             .store(before.wrapping_add(1), Ordering::Release);
     }
 
     fn read(&self) -> Option<(u32, Vec<u8>)> {
+        self.look(|| {
+            let words = self.words.iter().map(|word| word.load(Ordering::Relaxed));
+            let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+            bytes.truncate(self.length.load(Ordering::Relaxed) as usize);
+            (self.incarnation.load(Ordering::Relaxed), bytes)
+        })
+    }
+
+    /// The fate of a process, if it is the one that is recorded.
+    fn fate_of(&self, incarnation: u32) -> Option<u32> {
+        let (known, fate) = self.look(|| {
+            let incarnation = self.incarnation.load(Ordering::Relaxed);
+            (incarnation, self.fate.load(Ordering::Relaxed))
+        })?;
+        (known == incarnation).then_some(fate)
+    }
+
+    fn look<T>(&self, look: impl Fn() -> T) -> Option<T> {
         for _ in 0..TRIES {
             // SYNC address.sequence.
             let before = self.sequence.load(Ordering::Acquire);
-            let words = self.words.iter().map(|word| word.load(Ordering::Relaxed));
-            let mut bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
-            let length = self.length.load(Ordering::Relaxed) as usize;
-            let incarnation = self.incarnation.load(Ordering::Relaxed);
+            let seen = look();
             // SYNC address.sequence.
             fence(Ordering::Acquire);
             let after = self.sequence.load(Ordering::Relaxed);
             if before == after && before & 1 == 0 {
-                bytes.truncate(length);
-                return Some((incarnation, bytes));
+                return Some(seen);
             }
             weft_atomic::spin_loop();
         }
@@ -125,6 +157,40 @@ impl Addresses {
         let found = self.segment.address(number)?.read();
         found.filter(|(incarnation, _)| *incarnation > 0)
     }
+
+    /// How the process with this number and incarnation, on another host, was lost; `None` if it was not, or has left in order.
+    #[must_use]
+    pub fn loss(&self, number: u32, incarnation: u32) -> Option<String> {
+        match self.end_of(number, incarnation)? {
+            End::Died(how) => Some(how),
+            End::Left => None,
+        }
+    }
+
+    /// Whether the process with this number and incarnation, on another host, has ended in order.
+    #[must_use]
+    pub fn has_left(&self, number: u32, incarnation: u32) -> bool {
+        self.end_of(number, incarnation) == Some(End::Left)
+    }
+
+    fn end_of(&self, number: u32, incarnation: u32) -> Option<End> {
+        let record = self.segment.address(number)?;
+        End::of_fate(record.fate_of(incarnation)?)
+    }
+}
+
+/// End of a process on another host, as its launcher there knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RemoteEnd {
+    /// With a wait status.
+    Ended {
+        /// As the kernel gives it.
+        status: i32,
+        /// It had left the job before, so that its end is no loss.
+        in_order: bool,
+    },
+    /// With its host, so that nobody knows how.
+    HostLost,
 }
 
 impl Watch {
@@ -139,6 +205,28 @@ impl Watch {
             }
             _ => false,
         }
+    }
+
+    /// Whether a process has said where it is that was started later and has this number now, or had it last.
+    #[must_use]
+    pub fn has_address(&self, number: u32) -> bool {
+        let record = self.segment().address(number);
+        record.is_some_and(|record| record.incarnation.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Tells all ranks here that the process that has a number now, on another host, has ended. Once it has, another end is that of a
+    /// process that has never said where it is: nobody knows that one.
+    pub fn tell_of_remote_end(&self, number: u32, end: RemoteEnd) {
+        let record = self.segment().address(number);
+        let Some(record) = record.filter(|record| record.fate.load(Ordering::Relaxed) == 0) else {
+            return;
+        };
+        record.end(match end {
+            RemoteEnd::Ended { status, in_order } => slots::fate_of(status, in_order),
+            RemoteEnd::HostLost => slots::fate_with_host(),
+        });
+        self.announce_addresses();
+        self.tell();
     }
 
     /// Says that addresses were recorded. Nobody is woken: who has nothing to send does not need them.
@@ -177,6 +265,41 @@ mod tests {
             assert_eq!(addresses.get(2), Some((incarnation, address.to_vec())));
         }
         assert!(!watch.record_address(3, 1, b"a"), "no such number");
+        let died = RemoteEnd::Ended {
+            status: 9,
+            in_order: false,
+        };
+        for (end, lost, left) in [
+            (died, Some("its process was killed by signal 9"), false),
+            (RemoteEnd::HostLost, Some("its host is lost"), false),
+            (
+                RemoteEnd::Ended {
+                    status: 3 << 8,
+                    in_order: true,
+                },
+                None,
+                true,
+            ),
+        ] {
+            assert!(watch.record_address(2, 20, b"b"), "the next process");
+            assert_eq!(
+                (addresses.loss(2, 20), addresses.has_left(2, 20)),
+                (None, false)
+            );
+            let told = addresses.changes();
+            watch.tell_of_remote_end(2, end);
+            assert_ne!(addresses.changes(), told);
+            assert_eq!(addresses.loss(2, 20).as_deref(), lost);
+            assert_eq!(addresses.has_left(2, 20), left);
+            watch.tell_of_remote_end(2, RemoteEnd::HostLost);
+            assert_eq!(addresses.has_left(2, 20), left, "it has ended once");
+            assert_eq!(addresses.loss(2, 12), None, "it is another one's");
+            assert_eq!(addresses.get(2), Some((20, b"b".to_vec())));
+        }
+        assert!(watch.has_address(2) && !watch.has_address(0) && !watch.has_address(3));
+        watch.tell_of_remote_end(0, died);
+        assert!(addresses.loss(0, 0).is_some() && addresses.loss(1, 0).is_none());
+        watch.tell_of_remote_end(3, died);
         assert!(!watch.record_address(0, 1, &[0; LONGEST_ADDRESS + 1]));
         assert_eq!((addresses.get(0), addresses.get(3)), (None, None));
     }

@@ -53,7 +53,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 11;
+pub(crate) const VERSION: u32 = 12;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.

@@ -80,7 +80,7 @@ mod sleep_elsewhere;
 mod slots;
 mod watch;
 
-pub use addresses::{Addresses, LONGEST_ADDRESS};
+pub use addresses::{Addresses, LONGEST_ADDRESS, RemoteEnd};
 pub use endpoint::{Shm, fences_probe};
 pub use layout::{JobSize, MAX_RANKS, MOST_ADDRESSES, ProcessState, job_memory_size, segment_size};
 pub use options::{Options, Use};

@@ -52,6 +52,8 @@ const ENDED: u32 = 1 << 31;
 const LEFT: u32 = 1 << 30;
 /// … and no process of it has ever run: the system has refused to start one.
 const UNSTARTED: u32 = 1 << 29;
+/// … with its host, so that nobody knows how.
+const WITH_HOST: u32 = 1 << 28;
 
 /// End of the process of a slot, as the launcher has told it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +62,28 @@ pub(crate) enum End {
     Left,
     /// It is a loss, for this reason.
     Died(String),
+}
+
+impl End {
+    /// What a fate says.
+    pub(crate) fn of_fate(fate: u32) -> Option<Self> {
+        (fate & ENDED != 0).then(|| match fate & LEFT {
+            0 => Self::Died(describe(fate & !ENDED)),
+            _ => Self::Left,
+        })
+    }
+}
+
+/// The fate of a process that has ended with this wait status, `in_order` if it had left before.
+pub(crate) fn fate_of(status: i32, in_order: bool) -> u32 {
+    let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
+    let left = if in_order { LEFT } else { 0 };
+    ENDED | left | status
+}
+
+/// The fate of a process whose host is lost.
+pub(crate) fn fate_with_host() -> u32 {
+    ENDED | WITH_HOST
 }
 
 impl Segment {
@@ -100,11 +124,7 @@ impl Segment {
     /// How the process of a slot ended; `None` if the launcher has not said that it has. To be asked after
     /// [`changes`](Self::changes).
     pub fn end_of(&self, slot: u32) -> Option<End> {
-        let fate = self.identity(slot).fate.load(Ordering::Relaxed);
-        (fate & ENDED != 0).then(|| match fate & LEFT {
-            0 => End::Died(describe(fate & !ENDED)),
-            _ => End::Left,
-        })
+        End::of_fate(self.identity(slot).fate.load(Ordering::Relaxed))
     }
 
     /// How many processes had a slot of the room before the one that has it now.
@@ -160,11 +180,9 @@ impl Segment {
 
     /// The launcher: the process of a slot has ended with this wait status, `in_order` if it had left before.
     pub fn record_end(&self, slot: u32, status: i32, in_order: bool) {
-        let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
-        let left = if in_order { LEFT } else { 0 };
         let fate = &self.identity(slot).fate;
         // SYNC slot.fate.
-        fate.store(ENDED | left | status, Ordering::Release);
+        fate.store(fate_of(status, in_order), Ordering::Release);
     }
 
     /// The launcher: no process could be started in this slot, and none is tried to.
@@ -232,6 +250,9 @@ impl Segment {
 fn describe(status: u32) -> String {
     if status & UNSTARTED != 0 {
         return "the system has refused to start its process anew".into();
+    }
+    if status & WITH_HOST != 0 {
+        return "its host is lost".into();
     }
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, code) => format!("its process exited with code {code}"),

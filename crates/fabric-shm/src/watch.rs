@@ -269,7 +269,7 @@ impl Watch {
 
     /// Says that something has changed, and wakes everybody to hear it, also those whose announcement
     /// somebody has taken along.
-    fn tell(&self) {
+    pub(crate) fn tell(&self) {
         self.segment.publish_changes();
         self.bell().wake_all_regardless();
     }

@@ -91,6 +91,13 @@ impl Fabric for Bridged {
         }
     }
 
+    fn cause_of_loss(&self, peer: Peer) -> Option<String> {
+        match self.bridges.is_own(peer) {
+            true => self.own.cause_of_loss(peer),
+            false => None,
+        }
+    }
+
     fn route(&self, peer: Peer) -> &'static str {
         match self.bridges.is_own(peer) {
             true => self.own.route(peer),

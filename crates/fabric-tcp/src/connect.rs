@@ -195,6 +195,11 @@ impl<N: Network> Connector<N> {
         self.members.incarnation(peer)
     }
 
+    /// How the process of a peer was lost, if the directory knows.
+    pub fn cause_of_loss(&self, peer: u32) -> Option<String> {
+        self.members.loss(peer)
+    }
+
     /// The incarnation of a peer that the directory has now.
     pub fn recorded_incarnation(&self, peer: u32) -> u32 {
         self.members.recorded_incarnation(peer)
@@ -235,7 +240,11 @@ impl<N: Network> Connector<N> {
             if let Some(reason) = self.members.loss(peer) {
                 // Its end tells, after what arrived on it was read; or the connection does not end.
                 match received(peers, peer) {
-                    Some(received) => self.orphans.add(peer, self.network.now(), received),
+                    Some(received) => {
+                        let patience = self.config.patience;
+                        let patience = (!self.members.is_here(peer)).then_some(patience);
+                        (self.orphans).add(peer, self.network.now(), received, patience);
+                    }
                     None => self.give_up(peer, reason, peers),
                 }
             } else if self.members.has_left(peer) && received(peers, peer).is_none() {
@@ -340,6 +349,11 @@ impl<N: Network> Connector<N> {
         };
         let offers = self.members.addresses().of(peer).len();
         if dial.shows_the_end(offer, session.agreed(), offers) {
+            // How it has ended its launcher knows, and tells soon: until then it is called again. After a goodbye nobody asks.
+            let is_told = self.members.are_ends_told() && !session.may_end();
+            if is_told && !dial.is_end_unexplained(self.network.now()) {
+                return;
+            }
             let reason = match dial.broken() {
                 Some(broken) => self.members.addresses().ended(peer, broken, address),
                 None => self.unreachable(peer),

@@ -32,12 +32,19 @@ pub trait Directory: Send {
     /// Where it can be reached; `None` if nobody is there.
     fn card(&self, peer: u32) -> Option<Card>;
 
-    /// How the process that has a number was lost, for people; `None` if it was not lost, has left in order,
+    /// How the process of this incarnation of a number was lost, for people; `None` if it was not lost, has left in order,
     /// or is not covered here.
-    fn loss(&self, peer: u32) -> Option<String>;
+    fn loss(&self, peer: u32, incarnation: u32) -> Option<String>;
 
-    /// Whether the process that has a number has ended in order.
-    fn has_left(&self, peer: u32) -> bool;
+    /// Whether the process of this incarnation of a number has ended in order.
+    fn has_left(&self, peer: u32, incarnation: u32) -> bool;
+
+    /// Whether each end that is a loss is told here soon after it has shown in a connection: then how the process has ended, too.
+    fn tells_ends(&self) -> bool;
+
+    /// Whether the process that has a number is on this host, if its ends are covered here: then what it has handed over is
+    /// in this host's kernel.
+    fn is_here(&self, peer: u32) -> bool;
 }
 
 /// The knowledge about the incarnations of all members.
@@ -125,17 +132,31 @@ impl Incarnations {
         }
     }
 
-    /// How the process of a member was lost, as the directory knows it.
+    /// How the process of a member was lost, as the directory knows it: the process that is known here.
     pub fn loss(&self, peer: u32) -> Option<String> {
-        self.directory.as_ref()?.loss(peer)
+        let directory = self.directory.as_ref()?;
+        let loss = directory.loss(peer, self.of(peer))?;
+        (directory.incarnation(peer) == self.of(peer)).then_some(loss)
     }
 
     /// Whether a member has ended in order, as the directory knows it: the process that is known here, and none that came after it.
     pub fn has_left(&self, peer: u32) -> bool {
         let directory = self.directory.as_ref();
         directory.is_some_and(|directory| {
-            directory.has_left(peer) && directory.incarnation(peer) == self.of(peer)
+            directory.has_left(peer, self.of(peer)) && directory.incarnation(peer) == self.of(peer)
         })
+    }
+
+    /// Whether the directory tells how each process has ended that is lost.
+    pub fn are_ends_told(&self) -> bool {
+        let directory = self.directory.as_ref();
+        directory.is_some_and(|directory| directory.tells_ends())
+    }
+
+    /// Whether a member is on this host, as the directory knows it.
+    pub fn is_here(&self, peer: u32) -> bool {
+        let directory = self.directory.as_ref();
+        directory.is_some_and(|directory| directory.is_here(peer))
     }
 
     /// The card of a member that was started later.

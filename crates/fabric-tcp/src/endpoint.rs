@@ -543,6 +543,10 @@ impl<N: Network> Fabric for Tcp<N> {
         self.connector.incarnation(peer.0)
     }
 
+    fn cause_of_loss(&self, peer: Peer) -> Option<String> {
+        self.connector.cause_of_loss(peer.0)
+    }
+
     fn has_unreported_members(&mut self) -> bool {
         self.connector.is_stale()
     }

@@ -363,6 +363,13 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         }
     }
 
+    fn cause_of_loss(&self, peer: Peer) -> Option<String> {
+        match self.ranks.local(peer) {
+            Some(local) => self.local.cause_of_loss(local),
+            None => self.remote.cause_of_loss(peer),
+        }
+    }
+
     fn has_unreported_members(&mut self) -> bool {
         let behind = self.local.has_unreported_members() | self.remote.has_unreported_members();
         if behind {
@@ -421,11 +428,19 @@ mod tests {
             None
         }
 
-        fn loss(&self, _peer: u32) -> Option<String> {
+        fn loss(&self, _peer: u32, _incarnation: u32) -> Option<String> {
             None
         }
 
-        fn has_left(&self, _peer: u32) -> bool {
+        fn has_left(&self, _peer: u32, _incarnation: u32) -> bool {
+            false
+        }
+
+        fn tells_ends(&self) -> bool {
+            false
+        }
+
+        fn is_here(&self, _peer: u32) -> bool {
             false
         }
     }

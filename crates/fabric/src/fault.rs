@@ -116,7 +116,7 @@ impl Bell for FaultyBell {
 }
 
 impl<F: Fabric> Fabric for FaultInjector<F> {
-    forward_fabric!(self => self.inner; me, peers, incarnation, has_unreported_members, may_return, limits, now, route, grant, offer, revoke, signals,
+    forward_fabric!(self => self.inner; me, peers, incarnation, cause_of_loss, has_unreported_members, may_return, limits, now, route, grant, offer, revoke, signals,
         take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
         is_asleep, wake, is_any_beside, is_flushed, traffic, say_goodbye, abandon_unreached, announce_absence);
 

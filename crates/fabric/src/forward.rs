@@ -264,6 +264,11 @@ macro_rules! forward_fabric {
             $to.incarnation(peer)
         }
     };
+    ($this:ident => $to:expr; cause_of_loss) => {
+        fn cause_of_loss(&$this, peer: $crate::Peer) -> Option<String> {
+            $to.cause_of_loss(peer)
+        }
+    };
     ($this:ident => $to:expr; may_return) => {
         fn may_return(&$this, peer: $crate::Peer) -> bool {
             $to.may_return(peer)

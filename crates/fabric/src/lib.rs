@@ -510,6 +510,13 @@ pub trait Fabric: Send {
         0
     }
 
+    /// How the process that has the number of a peer was lost, where that is recorded, whether the loss was reported or not: for a
+    /// caller that has learned of it from others, who may not know.
+    fn cause_of_loss(&self, peer: Peer) -> Option<String> {
+        let _ = peer;
+        None
+    }
+
     /// Whether there are members that were started later of which the looks so far have not told ([`Sink::replaced`]); for a caller
     /// that has been told of such members by others, and may not use what it knows of their predecessors. If so, the next
     /// [`poll`](Self::poll) looks there, too. A fabric whose every look does has none.

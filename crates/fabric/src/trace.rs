@@ -335,7 +335,7 @@ impl Sink for RecordingSink<'_> {
 }
 
 impl<F: Fabric> Fabric for Traced<F> {
-    forward_fabric!(self => self.inner; me, peers, incarnation, has_unreported_members, may_return, limits, bell, now, route, offer, signals, forget,
+    forward_fabric!(self => self.inner; me, peers, incarnation, cause_of_loss, has_unreported_members, may_return, limits, bell, now, route, offer, signals, forget,
         shares_memory, allocate_shared, release_shared, attach_shared, is_asleep, wake, is_any_beside, is_flushed, traffic,
         say_goodbye, abandon_unreached, announce_absence);
 

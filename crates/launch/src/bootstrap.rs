@@ -165,6 +165,11 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether the launcher tells the others, on whatever host, of each end of a process that is a loss to them.
+    fn tells_ends(&self) -> bool {
+        false
+    }
+
     /// Whether this process may be asked what it waits for: by the launcher, or by another rank for it.
     fn inquires(&self) -> bool {
         false

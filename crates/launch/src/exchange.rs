@@ -36,6 +36,8 @@ pub struct Exchange {
     fresh: BTreeSet<(u32, String)>,
     /// Members that have come to the next fence.
     arrived: BTreeSet<u32>,
+    /// Members that come to none any more.
+    gone: BTreeSet<u32>,
 }
 
 impl Exchange {
@@ -46,6 +48,7 @@ impl Exchange {
             values: HashMap::new(),
             fresh: BTreeSet::new(),
             arrived: BTreeSet::new(),
+            gone: BTreeSet::new(),
         }
     }
 
@@ -77,7 +80,18 @@ impl Exchange {
     /// A member has come to the fence. If it was the last, returns the values that were put since the fence before.
     pub fn arrive(&mut self, member: u32) -> Option<Vec<PublishedValue>> {
         self.arrived.insert(member);
-        if self.arrived.len() < self.members as usize {
+        self.open()
+    }
+
+    /// A member has ended: it is not waited for any more. As [`arrive`](Self::arrive), if others wait for it alone.
+    pub fn leave(&mut self, member: u32) -> Option<Vec<PublishedValue>> {
+        self.gone.insert(member);
+        self.open()
+    }
+
+    fn open(&mut self) -> Option<Vec<PublishedValue>> {
+        let settled = self.arrived.union(&self.gone).count();
+        if self.arrived.is_empty() || settled < self.members as usize {
             return None;
         }
         self.arrived.clear();

@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use weft_fabric::Fabric;
 use weft_fabric_shm::{ProcessState, Shm};
-use weft_fabric_tcp::{Card, Config, Listen, LocalRanks, Opening, Remote, Tcp, Union};
+use weft_fabric_tcp::{
+    Card, Config, Directory as _, Listen, LocalRanks, Opening, Remote, Tcp, Union,
+};
 use weft_secure::Key;
 
 pub use self::network_choice::{NetworkChoice, POSSIBLE};
@@ -147,6 +149,7 @@ fn connect(
             let here = LocalRanks::new(members.count, members.here(launcher));
             (local.sleep_elsewhere(), here)
         }),
+        told: launcher.tells_ends(),
     };
     let remote = network(launcher, wishes, members, recorded, within, beside)?;
     match offered {
@@ -308,6 +311,12 @@ fn network(
             own.clone()
         } else if peer >= members.first || within && host == members.host {
             // A peer that is reached by shared memory is never called; the launcher reports those that are started later.
+            Card {
+                host: hosts.name(host).to_owned(),
+                offers: Vec::new(),
+            }
+        } else if recorded.loss(peer, 0).is_some() || recorded.has_left(peer, 0) {
+            // It may have ended before it had said anything.
             Card {
                 host: hosts.name(host).to_owned(),
                 offers: Vec::new(),

@@ -244,10 +244,13 @@ fn gone() -> Error {
     )
 }
 
-/// The next message on a line; progress is made meanwhile.
-fn heard_by(process: &Weak<Process>, heard: &mpsc::Receiver<Vec<u8>>) -> Result<Vec<u8>> {
-    let process = process.upgrade().ok_or_else(gone)?;
-    wait_for(&process, heard).ok_or_else(gone)
+/// The next message on a line, if it has come.
+fn taken(heard: &mpsc::Receiver<Vec<u8>>) -> Option<Result<Vec<u8>>> {
+    match heard.try_recv() {
+        Ok(said) => Some(Ok(said)),
+        Err(mpsc::TryRecvError::Disconnected) => Some(Err(gone())),
+        Err(mpsc::TryRecvError::Empty) => None,
+    }
 }
 
 /// What another thread says; `None` if it says nothing more. Progress is made meanwhile.

@@ -155,7 +155,7 @@ impl std::error::Error for PlanError {}
 pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     count_ranks_of_places(&mut line)?;
     let ranks = total(&line.programs)?;
-    check_survival_of_hosts(&line)?;
+    check_restarts_on_hosts(&line)?;
     check_names_of_output(&line)?;
     let universe = capacity::universe(ranks, line.universe, line.on_death)?;
     let prefix = match &line.allocation {
@@ -244,14 +244,14 @@ fn total(programs: &[ProgramLine]) -> Result<u32, PlanError> {
     }
 }
 
-/// Refuses a job of several hosts that is to survive deaths.
-fn check_survival_of_hosts(line: &CommandLine) -> Result<(), PlanError> {
-    if line.on_death == OnDeath::End || line.allocation == Allocation::ThisHost {
+/// Refuses ranks on several hosts that are to be started anew: see [`check_restarts`].
+fn check_restarts_on_hosts(line: &CommandLine) -> Result<(), PlanError> {
+    if line.on_death != OnDeath::Restart || line.allocation == Allocation::ThisHost {
         return Ok(());
     }
     Err(PlanError::request(
-        "a death can be survived (--on-death) only by a job on this host; leave out the hosts (in an \
-         allocation of a scheduler: --no-allocation), or the option"
+        "a rank can be started anew (--on-death=restart) only by a job on this host; leave out the hosts (in an \
+         allocation of a scheduler: --no-allocation), or have deaths reported (--on-death=report)"
             .into(),
     ))
 }
@@ -329,6 +329,18 @@ mod tests {
         for fabric in ["", "auto"] {
             assert!(plan(fabric, OnDeath::Restart).is_ok());
         }
+    }
+
+    #[test]
+    fn deaths_are_reported_on_several_hosts_and_nobody_is_started_anew_there() {
+        let plan = |on_death: &str| {
+            let words = ["--hosts", "a,b", on_death, "true"].map(OsString::from);
+            let line = crate::options::Table::of_this_program().read(&words);
+            make(line.expect("understood"))
+        };
+        assert!(plan("--on-death=report").is_ok());
+        let error = plan("--on-death=restart").expect_err("nobody meets it");
+        assert!(error.text.contains("only by a job on this host"), "{error}");
     }
 
     #[test]

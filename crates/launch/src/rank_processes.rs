@@ -60,7 +60,7 @@ use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 use crate::adoption::{AdoptedHost, AdoptedJob, AdoptedProcess, OtherRanks};
 use crate::control::{Answer, Notice};
 use crate::exchange::PublishedValue;
-use crate::hosts::message::Address;
+use crate::hosts::message::{Address, RemoteEnd};
 use crate::job_request::{JobAnswer, JobRequest};
 use crate::plan::Program;
 use crate::profile::RankRecord;
@@ -68,8 +68,8 @@ use crate::segment::{self, Segment};
 use crate::worlds::Worlds;
 use crate::{signals, tree};
 
-use fences::Fences;
 pub use fences::NobodyWaits;
+use fences::{Arrival, Fences};
 use host_ranks::HostRanks;
 use listener::Listener;
 use notices::Notices;
@@ -385,15 +385,44 @@ impl RankProcesses {
         }
     }
 
-    /// Tells the other ranks that one has ended; `in_order` if that is no loss to them.
-    pub fn announce_end(&mut self, rank: u32, in_order: bool) {
-        if let Some(local) = self.ranks.local(rank)
-            && let Some(status) = self.ranks[local].ended()
-        {
-            let watch = &self.segment.watch;
-            let change = watch.tell_of_end(local as u32, status.into_raw(), in_order);
-            self.ranks[local].note_end_told(change);
+    /// Tells the other ranks that one has ended; `in_order` if that is no loss to them. They do not wait for it at a fence any more.
+    #[must_use]
+    pub fn announce_end(&mut self, rank: u32, in_order: bool) -> Vec<Event> {
+        let local = self.ranks.local(rank);
+        let ended = local.and_then(|local| Some((local, self.ranks[local].ended()?)));
+        let Some((local, status)) = ended else {
+            return Vec::new();
+        };
+        let watch = &self.segment.watch;
+        let change = watch.tell_of_end(local as u32, status.into_raw(), in_order);
+        self.ranks[local].note_end_told(change);
+        if local >= self.share.ranks.len() {
+            return Vec::new();
         }
+        match self.fences.leave(local as u32) {
+            Arrival::Early => Vec::new(),
+            Arrival::OfHost(values) => vec![Event::Fence { values }],
+            Arrival::OfJob => {
+                self.ranks.let_through();
+                Vec::new()
+            }
+        }
+    }
+
+    /// Tells the ranks that one on another host has ended.
+    pub fn announce_remote_end(&self, rank: u32, end: RemoteEnd) {
+        let watch = &self.segment.watch;
+        if rank >= self.share.size && !watch.has_address(rank) {
+            // It was started later, and has never said where it is.
+            return;
+        }
+        let end = match end {
+            RemoteEnd::Ended { status, in_order } => {
+                weft_fabric_shm::RemoteEnd::Ended { status, in_order }
+            }
+            RemoteEnd::HostLost => weft_fabric_shm::RemoteEnd::HostLost,
+        };
+        watch.tell_of_remote_end(rank, end);
     }
 
     /// Tells the ranks that one of this world, on another host, will not meet them in `MPI_Finalize`.

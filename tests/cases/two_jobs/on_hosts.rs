@@ -7,7 +7,9 @@ use std::time::Duration;
 use weft_tests::run;
 
 use super::network::Network;
-use super::{LIMIT, beside, both_pass, job, meeting_place, they_share};
+use super::{
+    LIMIT, a_loss_while_connecting_is_heard_of, beside, both_pass, job, meeting_place, they_share,
+};
 
 /// The same command, run on a host.
 fn on(network: &Network, host: usize, command: &Command) -> Command {
@@ -45,6 +47,14 @@ fn a_job_on_two_hosts_and_one_on_a_third() {
     let file = meeting_place();
     let (serve, ask) = (["serve", &file, "1"], ["ask", &file, "1"]);
     both_pass(narrow(&serve), wide(&ask), (2, 3));
+}
+
+#[test]
+fn the_root_of_who_connects_to_another_host_hears_of_a_loss_in_its_group() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    a_loss_while_connecting_is_heard_of(|host, command| on(&network, host, &command));
 }
 
 /// A process that has the name without its secret gets no answer, and the accepting one continues.

@@ -190,6 +190,10 @@ impl Fabric for Ofi {
         liveness.map_or(0, |liveness| liveness.incarnation(peer))
     }
 
+    fn cause_of_loss(&self, peer: Peer) -> Option<String> {
+        self.liveness.as_ref()?.cause_of_loss(peer)
+    }
+
     fn has_unreported_members(&mut self) -> bool {
         self.later.is_stale()
     }

@@ -15,6 +15,9 @@ use weft_sys::socket::is_exhausted;
 /// Pauses between attempts to reach a peer, in nanoseconds: the first, and the longest.
 const PAUSES: (u64, u64) = (20_000_000, 400_000_000);
 
+/// How long after the end of a process has shown its launcher may tell how it has ended, in nanoseconds.
+const CAUSE: u64 = 1_000_000_000;
+
 /// Attempts to reach one peer. Times are nanoseconds of the clock of the network.
 #[derive(Debug)]
 pub struct Dial {
@@ -29,6 +32,8 @@ pub struct Dial {
     failures: Vec<Failure>,
     /// The failure that broke the connection, if there was one.
     broken: Option<String>,
+    /// When it first [showed the end](Self::shows_the_end).
+    ended: Option<u64>,
 }
 
 /// Why an address did not work.
@@ -91,6 +96,11 @@ impl Dial {
             }
             None => self.failures.len() == offers && self.failures.iter().all(refused),
         }
+    }
+
+    /// Whether it has shown the end of the process for long enough that nobody tells any more how that has ended.
+    pub fn is_end_unexplained(&mut self, now: u64) -> bool {
+        now >= *self.ended.get_or_insert(now) + CAUSE
     }
 
     /// The failure that broke the connection, if there was one.
@@ -197,6 +207,7 @@ impl Dials {
             pause: PAUSES.0,
             failures: Vec::new(),
             broken,
+            ended: None,
         };
         match self.get_mut(peer) {
             Some(before) => *before = dial,
@@ -258,6 +269,17 @@ mod tests {
         assert!(!dial.shows_the_end(1, None, 2), "no refusal");
         dial.note_failure(1, "refused".into(), Why::Refused);
         assert!(dial.shows_the_end(1, None, 2), "all");
+    }
+
+    #[test]
+    fn the_cause_of_an_end_is_waited_for_from_when_it_first_shows() {
+        let mut dials = Dials::default();
+        dials.begin(1, 0, Duration::from_secs(1), None);
+        let dial = dials.get_mut(1).expect("it has begun");
+        let shown = 7 * CAUSE;
+        let unexplained = [shown, shown + 1, shown + CAUSE - 1, shown + CAUSE];
+        let unexplained = unexplained.map(|now| dial.is_end_unexplained(now));
+        assert_eq!(unexplained, [false, false, false, true]);
     }
 
     #[test]

@@ -87,6 +87,16 @@ impl Members {
         self.incarnations.has_left(peer)
     }
 
+    /// Whether the directory tells how each process has ended that is lost.
+    pub fn are_ends_told(&self) -> bool {
+        self.incarnations.are_ends_told()
+    }
+
+    /// Whether a member is on this host, as the directory knows it.
+    pub fn is_here(&self, peer: u32) -> bool {
+        self.incarnations.is_here(peer)
+    }
+
     fn read_card(&mut self, peer: u32) {
         if let Some(card) = self.incarnations.card(peer) {
             self.addresses.set(peer, card);
@@ -126,11 +136,19 @@ mod tests {
             (peer == 1).then(|| card(100 + self.version() as u16))
         }
 
-        fn loss(&self, _: u32) -> Option<String> {
+        fn loss(&self, _: u32, _: u32) -> Option<String> {
             None
         }
 
-        fn has_left(&self, _: u32) -> bool {
+        fn has_left(&self, _: u32, _: u32) -> bool {
+            false
+        }
+
+        fn tells_ends(&self) -> bool {
+            false
+        }
+
+        fn is_here(&self, _: u32) -> bool {
             false
         }
     }

@@ -2,17 +2,19 @@
 //! child that the process forked holds its sockets open.
 //!
 //! ```text
-//!   connected, and the directory knows of the loss ─► a quiet spell: nothing was handed out ─► … SPELLS in a row ─► given up
+//!   connected, and the directory knows of the loss ─► a quiet spell: nothing was handed out ─► … enough in a row ─► given up
 //!                                                     else: from the first one again
 //! ```
 //!
-//! What the dead process handed over is in this host's kernel, since the directory reports only processes of this host, and each
-//! look reads as much as there is room for. A spell ends only with a look, so a rank that does not look does not mistake its own
-//! pause for silence.
+//! What a dead process of this host handed over is in this host's kernel, and each look reads as much as there is room for: a second
+//! suffices. What one of another host handed over may be on its way for as long as a connection is made anew: that long nothing may
+//! come. A spell ends only with a look, so a rank that does not look does not mistake its own pause for silence.
+
+use std::time::Duration;
 
 /// How long a spell is, in nanoseconds.
 const SPELL: u64 = 250_000_000;
-/// After this many quiet spells in a row nothing comes any more.
+/// After this many quiet spells in a row nothing comes any more from a process of this host.
 const SPELLS: u32 = 4;
 
 /// One orphan.
@@ -21,8 +23,9 @@ struct Orphan {
     peer: u32,
     /// When the present spell ends.
     until: u64,
-    /// Quiet spells before it.
+    /// Quiet spells before it, and after how many nothing comes any more.
     quiet: u32,
+    enough: u32,
     /// How many frames had been handed out when it began.
     received: u64,
 }
@@ -32,13 +35,16 @@ struct Orphan {
 pub struct Orphans(Vec<Orphan>);
 
 impl Orphans {
-    /// Adds a connected member whose process has ended. `received`: how many of its frames were handed out.
-    pub fn add(&mut self, peer: u32, now: u64, received: u64) {
+    /// Adds a connected member whose process has ended. `received`: how many of its frames were handed out. `patience`: for how
+    /// long what it has sent may be on its way; `None`: it is on this host.
+    pub fn add(&mut self, peer: u32, now: u64, received: u64, patience: Option<Duration>) {
         if !self.0.iter().any(|orphan| orphan.peer == peer) {
+            let patience = patience.map_or(0, |patience| patience.as_nanos() / u128::from(SPELL));
             self.0.push(Orphan {
                 peer,
                 until: now + SPELL,
                 quiet: 0,
+                enough: u32::try_from(patience).unwrap_or(u32::MAX).max(SPELLS),
                 received,
             });
         }
@@ -63,7 +69,7 @@ impl Orphans {
             let is_quiet = count == orphan.received;
             orphan.quiet = if is_quiet { orphan.quiet + 1 } else { 0 };
             (orphan.until, orphan.received) = (now + SPELL, count);
-            if orphan.quiet < SPELLS {
+            if orphan.quiet < orphan.enough {
                 return true;
             }
             silent.push(orphan.peer);
@@ -80,8 +86,8 @@ mod tests {
     #[test]
     fn a_connection_is_given_up_after_quiet_looks_in_a_row() {
         let mut orphans = Orphans::default();
-        orphans.add(3, 0, 7);
-        orphans.add(3, 9, 9);
+        orphans.add(3, 0, 7, None);
+        orphans.add(3, 9, 9, None);
         assert_eq!(orphans.due(), Some(SPELL));
         // A rank that looks after an hour ends one spell by that look.
         let mut now = 3_600_000_000_000;
@@ -96,12 +102,29 @@ mod tests {
         }
         assert_eq!(orphans.take_silent(now, |_| Some(8)), [3]);
         assert_eq!(orphans.due(), None);
-        orphans.add(4, now, 0);
+        orphans.add(4, now, 0, None);
         assert_eq!(
             orphans.take_silent(now + SPELL, |_| None),
             [0; 0],
             "it has ended"
         );
         assert_eq!(orphans.due(), None);
+    }
+
+    #[test]
+    fn one_to_another_host_is_waited_for_as_long_as_data_may_be_on_their_way() {
+        for (seconds, spells) in [(3, 12), (0, SPELLS)] {
+            let mut orphans = Orphans::default();
+            orphans.add(3, 0, 7, Some(Duration::from_secs(seconds)));
+            let mut now = 0;
+            let mut silent = || {
+                now += SPELL;
+                orphans.take_silent(now, |_| Some(7))
+            };
+            for _ in 1..spells {
+                assert_eq!(silent(), [0; 0]);
+            }
+            assert_eq!(silent(), [3]);
+        }
     }
 }

@@ -1,8 +1,13 @@
+use std::sync::{Arc, Mutex};
+
 use super::Connector;
 use crate::endpoint::Tcp;
 use crate::union::Remote;
+use crate::{Card, Config, Directory, Listen, Opening};
 use weft_fabric::conformance::Inbox;
-use weft_fabric::{Fabric, HEAD, Peer, Posted};
+use weft_fabric::{
+    Fabric, HEAD, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey,
+};
 
 fn unauthenticated(of: &Tcp) -> usize {
     of.connector()
@@ -153,4 +158,96 @@ fn an_unauthenticated_connection_is_not_expected_and_a_peer_is() {
         listener.poll(&mut sinks[1], 16);
     }
     assert_eq!(listener.refusals().all(), 1);
+}
+
+/// How member 1 has ended, once that is told.
+#[derive(Clone, Default)]
+struct Cause(Arc<Mutex<Option<String>>>);
+
+impl Directory for Cause {
+    fn version(&self) -> u32 {
+        u32::from(self.loss(1, 0).is_some())
+    }
+
+    fn incarnation(&self, _: u32) -> u32 {
+        0
+    }
+
+    fn card(&self, _: u32) -> Option<Card> {
+        None
+    }
+
+    fn loss(&self, peer: u32, _: u32) -> Option<String> {
+        let told = self.0.lock().expect("no panic").clone();
+        told.filter(|_| peer == 1)
+    }
+
+    fn has_left(&self, _: u32, _: u32) -> bool {
+        false
+    }
+
+    fn tells_ends(&self) -> bool {
+        true
+    }
+
+    fn is_here(&self, _: u32) -> bool {
+        false
+    }
+}
+
+/// Whether a message has come, and the reasons of losses.
+#[derive(Default)]
+struct Heard {
+    came: bool,
+    reasons: Vec<String>,
+}
+
+impl Sink for Heard {
+    fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {
+        self.came = true;
+    }
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
+    fn lost(&mut self, _: Peer, reason: &str) {
+        self.reasons.push(reason.to_owned());
+    }
+    fn signalled(&mut self, _: Peer, _: SyncKey) {}
+}
+
+/// That a process has ended shows in its connection before its launcher tells how.
+#[test]
+fn the_reason_of_a_loss_is_what_the_launcher_tells() {
+    let key = weft_secure::Key::random().expect("random bytes");
+    let opening = |rank| {
+        let mut config = Config::new(rank, 2, key.clone());
+        config.listen = Listen::Loopback;
+        Opening::new(config).expect("loopback is there")
+    };
+    let openings = [opening(0), opening(1)];
+    let cards: Vec<_> = openings.iter().map(|one| one.card().clone()).collect();
+    let cause = Cause::default();
+    let [mut one, mut other] = openings.map(|opening| {
+        let directory = Box::new(cause.clone());
+        let joined = opening.join_growing(cards.clone(), Some(directory));
+        joined.expect("joins")
+    });
+    let (mut heard, mut inbox) = (Heard::default(), Inbox::default());
+    assert_eq!(other.try_send(Peer(0), &[7; HEAD], &[]), Ok(Posted::Done));
+    while !heard.came || one.connector().is_unsettled() {
+        one.poll(&mut heard, 16);
+        other.poll(&mut inbox, 16);
+    }
+    other.die();
+    let refused = |one: &Tcp| {
+        let dial = one.connector().dials.get(1);
+        dial.is_some_and(|dial| dial.failure(0).is_some())
+    };
+    while !refused(&one) && heard.reasons.is_empty() {
+        one.poll(&mut heard, 16);
+    }
+    assert_eq!(heard.reasons, [""; 0], "nobody has told how it ended");
+    *cause.0.lock().expect("no panic") = Some("it was struck by lightning".into());
+    while heard.reasons.is_empty() {
+        one.poll(&mut heard, 16);
+    }
+    assert_eq!(heard.reasons, ["it was struck by lightning"]);
 }

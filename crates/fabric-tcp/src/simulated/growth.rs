@@ -57,8 +57,8 @@ impl Directory for Launcher {
         known.members.get(&peer).map(|(_, card)| card.clone())
     }
 
-    fn loss(&self, peer: u32) -> Option<String> {
-        let process = (peer, self.incarnation(peer));
+    fn loss(&self, peer: u32, incarnation: u32) -> Option<String> {
+        let process = (peer, incarnation);
         let known = self.0.lock().expect("one thread");
         known
             .lost
@@ -66,10 +66,18 @@ impl Directory for Launcher {
             .then(|| "it was killed".into())
     }
 
-    fn has_left(&self, peer: u32) -> bool {
-        let process = (peer, self.incarnation(peer));
+    fn has_left(&self, peer: u32, incarnation: u32) -> bool {
+        let process = (peer, incarnation);
         let known = self.0.lock().expect("one thread");
         known.left.contains(&process)
+    }
+
+    fn tells_ends(&self) -> bool {
+        false
+    }
+
+    fn is_here(&self, _: u32) -> bool {
+        true
     }
 }
 

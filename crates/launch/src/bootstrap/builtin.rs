@@ -297,6 +297,10 @@ impl Launcher for Builtin {
         true
     }
 
+    fn tells_ends(&self) -> bool {
+        true
+    }
+
     fn waits(&self, waits: &RankWaits) {
         self.control.tell_waits(waits);
     }

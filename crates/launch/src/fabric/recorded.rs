@@ -39,9 +39,19 @@ fn part(address: Vec<u8>, of_libfabric: bool) -> Option<String> {
 /// Where they are by TCP, and who has died or left.
 pub(super) struct RecordedTcp {
     pub addresses: Addresses,
-    /// The launcher reports the ends of these in the memory of the host, and nothing else does; `None`: they communicate
-    /// through that memory, and see it there.
+    /// The launcher reports the ends of these, which are on this host, in its memory, and nothing else does; `None`: they
+    /// communicate through that memory, and see it there.
     pub ends: Option<(SleepElsewhere, LocalRanks)>,
+    /// The launcher reports all ends that are losses.
+    pub told: bool,
+}
+
+impl RecordedTcp {
+    /// The place of a member of this host whose end is reported there.
+    fn here(&self, peer: u32) -> Option<(&SleepElsewhere, Peer)> {
+        let (place, here) = self.ends.as_ref()?;
+        Some((place, here.local(Peer(peer))?))
+    }
 }
 
 impl weft_fabric_tcp::Directory for RecordedTcp {
@@ -60,15 +70,26 @@ impl weft_fabric_tcp::Directory for RecordedTcp {
         part(address, false)?.parse().ok()
     }
 
-    fn loss(&self, peer: u32) -> Option<String> {
-        let (place, here) = self.ends.as_ref()?;
-        place.loss(here.local(Peer(peer))?)
+    fn loss(&self, peer: u32, incarnation: u32) -> Option<String> {
+        match self.here(peer) {
+            Some((place, peer)) => place.loss(peer),
+            None => self.addresses.loss(peer, incarnation),
+        }
     }
 
-    fn has_left(&self, peer: u32) -> bool {
-        let ends = self.ends.as_ref();
-        let local = ends.and_then(|(place, here)| Some((place, here.local(Peer(peer))?)));
-        local.is_some_and(|(place, peer)| place.has_left(peer))
+    fn has_left(&self, peer: u32, incarnation: u32) -> bool {
+        match self.here(peer) {
+            Some((place, peer)) => place.has_left(peer),
+            None => self.addresses.has_left(peer, incarnation),
+        }
+    }
+
+    fn tells_ends(&self) -> bool {
+        self.told
+    }
+
+    fn is_here(&self, peer: u32) -> bool {
+        self.here(peer).is_some()
     }
 }
 

@@ -38,7 +38,7 @@ impl<R: Remote> Supervised<R> {
 }
 
 impl<R: Remote> Fabric for Supervised<R> {
-    forward_fabric!(self => self.inner; me, peers, incarnation, has_unreported_members, limits, now, route, try_send, try_send_part, inject, take_next, poll, grant, offer,
+    forward_fabric!(self => self.inner; me, peers, incarnation, cause_of_loss, has_unreported_members, limits, now, route, try_send, try_send_part, inject, take_next, poll, grant, offer,
         revoke, get, put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
         is_asleep, wake, is_any_beside, is_flushed, traffic, say_goodbye, abandon_unreached, announce_absence);
 

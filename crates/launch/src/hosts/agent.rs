@@ -435,7 +435,11 @@ impl Agent {
                 self.ranks.record_addresses(&addresses);
                 self.say(&FromAgent::AddressesRecorded);
             }
-            ToAgent::AnnounceEnd { rank, in_order } => self.ranks.announce_end(rank, in_order),
+            ToAgent::AnnounceEnd { rank, in_order } => {
+                let events = self.ranks.announce_end(rank, in_order);
+                self.tell(events);
+            }
+            ToAgent::AnnounceRemoteEnd { rank, end } => self.ranks.announce_remote_end(rank, end),
             ToAgent::AnnounceAbsence { world } => self.ranks.announce_absence(world),
             ToAgent::Inquire { number, full } => {
                 self.inquiry = (self.ranks.inquire(full), number);

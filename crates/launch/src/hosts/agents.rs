@@ -146,6 +146,15 @@ impl Agents {
         }
     }
 
+    /// … to each its own, if there is one for it.
+    pub fn say_by<'m>(&mut self, message: impl Fn(usize) -> Option<&'m ToAgent>) {
+        for (index, agent) in self.all.iter_mut().enumerate() {
+            if let Some(message) = message(index) {
+                agent.say(message);
+            }
+        }
+    }
+
     /// Reads no more from an agent that has sent something invalid.
     pub fn cut_off(&mut self, agent: usize) {
         self.all[agent].cut_off();

@@ -18,7 +18,7 @@ use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 9;
+pub const RELEASE: u32 = 10;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -64,12 +64,19 @@ pub enum ToAgent {
         /// All of a world.
         addresses: Vec<Address>,
     },
-    /// Tell the ranks there that a process there which was started later has ended.
+    /// Tell the ranks there that a process there has ended.
     AnnounceEnd {
         /// Its rank.
         rank: u32,
         /// It had left the job, so that its end is no loss.
         in_order: bool,
+    },
+    /// Tell the ranks there that a process on another host has ended.
+    AnnounceRemoteEnd {
+        /// Its rank.
+        rank: u32,
+        /// How.
+        end: RemoteEnd,
     },
     /// Tell the ranks there that a rank of this world, on any host, will not meet the others in `MPI_Finalize`.
     AnnounceAbsence {
@@ -223,6 +230,20 @@ pub enum FromAgent {
     },
     /// Nothing: we live.
     Alive,
+}
+
+/// End of a process, for the ranks of other hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RemoteEnd {
+    /// With a wait status.
+    Ended {
+        /// As the kernel gives it.
+        status: i32,
+        /// It had left the job, so that its end is no loss.
+        in_order: bool,
+    },
+    /// With its host, so that nobody knows how.
+    HostLost,
 }
 
 /// Room for processes that are started later, on one host.

@@ -135,8 +135,8 @@ impl Judge {
         }
     }
 
-    /// A host is lost, with those of these ranks that had not ended. The job goes on if they are what others handle; without the
-    /// ranks that it was to have, it does not begin.
+    /// A host is lost, with those of these ranks that had not ended. The job goes on if it is to survive deaths, or if they are what
+    /// others handle; without the ranks that it was to have, it does not begin.
     pub fn lose_host(
         &mut self,
         host: String,
@@ -147,8 +147,9 @@ impl Judge {
         // The wait status of a process that was killed.
         let killed = ExitStatus::from_raw(libc::SIGKILL);
         ranks.retain(|rank| self.ranks.end(*rank, killed));
+        let survives = self.on_death != OnDeath::End;
         let are_handled = ranks.iter().all(|rank| self.ranks.is_loss_handled(*rank));
-        if self.outcome.has_failed() || ranks.is_empty() || !are_handled {
+        if self.outcome.has_failed() || ranks.is_empty() || !(survives || are_handled) {
             return self.outcome.fail(Failure::HostLost {
                 host,
                 ranks,
@@ -156,9 +157,23 @@ impl Judge {
             });
         }
         to.say(&format!("host {host} is lost with its ranks: {reason}"));
-        for rank in ranks {
-            self.handle_loss(rank, killed, to);
+        if !survives {
+            for rank in ranks {
+                self.handle_loss(rank, killed, to);
+            }
+            return;
         }
+        ranks.retain(|rank| !self.lose_unmet_world(*rank, killed, to));
+        for rank in ranks.clone() {
+            // Where MPI is over nobody needs it any more.
+            to.announce_end(rank, self.ranks.has_left(rank));
+        }
+        // That counts, not what it did to each of its processes.
+        self.outcome.survive(Failure::HostLost {
+            host,
+            ranks,
+            reason,
+        });
     }
 
     /// A rank has told something.

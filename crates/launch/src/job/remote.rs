@@ -7,11 +7,15 @@
 //! | `ranks` | the ranks as their agents report them |
 //! | `spawning` | processes that are started later, ports and services |
 //! | `standstills`, `stopping` | that no rank can go on, and how that is told |
+//! | `fences` | values that ranks exchange, and which hosts are waited for |
+//! | `ends` | how processes have ended, for the ranks of other hosts |
 //! | `input`, `profiles` | standard input of rank 0; where the ranks' time goes |
 //! | here | what follows from a message of an agent |
 
 mod assignments;
 mod distribution;
+mod ends;
+mod fences;
 mod gathering;
 mod input;
 mod profiles;
@@ -37,7 +41,7 @@ use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
 use crate::adoption::AdoptedHosts;
-use crate::exchange::{Exchange, portions};
+use crate::exchange::{PublishedValue, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{FromAgent, ToAgent};
 use crate::mapping::Allocation;
@@ -46,6 +50,8 @@ use crate::plan::Plan;
 use crate::profile::RankRecord;
 use crate::{rank_processes, tree};
 use assignments::{Assignee, Assignments, Common};
+use ends::Ends;
+use fences::HostFences;
 use gathering::Gathering;
 use input::RemoteInput;
 use profiles::RemoteProfiles;
@@ -65,11 +71,11 @@ pub struct RemoteHosts<'a> {
     /// The key of the fabric.
     key: Key,
     input: RemoteInput,
-    /// Its members are the agents that have ranks.
-    exchange: Exchange,
+    fences: HostFences,
     /// Processes that are started later, ports and services.
     spawning: RemoteSpawning,
     ranks: RemoteRanks,
+    ends: Ends,
     standstills: Standstills,
     profiles: RemoteProfiles,
 }
@@ -87,9 +93,10 @@ impl<'a> RemoteHosts<'a> {
             gathering: Gathering::new(plan),
             key: Key::random()?,
             input: RemoteInput::default(),
-            exchange: Exchange::new(0),
+            fences: HostFences::new(0),
             spawning: RemoteSpawning::new(plan),
             ranks: RemoteRanks::default(),
+            ends: Ends::default(),
             standstills: Standstills::new(plan.on_deadlock, Instant::now()),
             profiles: RemoteProfiles::default(),
         })
@@ -129,7 +136,7 @@ impl<'a> RemoteHosts<'a> {
         };
         let assignments = Assignments::new(self.plan, distribution, described);
         let hosts = assignments.hosts();
-        self.exchange = Exchange::new(hosts.len() as u32);
+        self.fences = HostFences::new(hosts.len() as u32);
         let common = Common {
             key: &self.key,
             room: self.spawning.assign(hosts),
@@ -196,17 +203,31 @@ impl<'a> RemoteHosts<'a> {
         }
         let mut ranks = self.gathering.distribution().ranks(agent).to_vec();
         ranks.extend(self.spawning.running(agent));
+        let then = self.spawning.lose_host(agent, &host, &ranks, self.plan);
         events.push(Event::HostLost {
             host,
             ranks,
             reason,
         });
+        self.carry_out(then, events);
     }
 
     /// The agent that has a process, of those that the job starts with or of later ones.
     fn agent_of(&self, rank: u32) -> Option<usize> {
         let first = self.gathering.distribution().agent(rank);
         first.or_else(|| self.spawning.agent(rank))
+    }
+
+    /// All ranks of the job that are left have come to a fence, before which these values were put.
+    fn open_fence(&mut self, values: Vec<PublishedValue>) {
+        let fences = &self.fences;
+        let mut say = |message: ToAgent| {
+            (self.agents).say_by(|agent| fences.may_wait(agent).then_some(&message));
+        };
+        for values in portions(values) {
+            say(ToAgent::Put { values });
+        }
+        say(ToAgent::Fenced);
     }
 
     /// Says and does what follows from what was said about later processes.
@@ -261,6 +282,7 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::Exited { rank, status } => {
                 self.ranks.end(rank);
+                self.ends.note(rank, status);
                 let then = self.spawning.end(rank);
                 let ended = vec![(rank, ExitStatus::from_raw(status))];
                 events.push(Event::Exited { ended });
@@ -301,18 +323,15 @@ impl<'a> RemoteHosts<'a> {
             FromAgent::InputTaken { bytes } => self.input.note_taken(bytes),
             FromAgent::Put { values } => {
                 // Its agent keeps as many of a rank as we do.
-                if !values.into_iter().all(|value| self.exchange.put(value)) {
+                if !values.into_iter().all(|value| self.fences.put(value)) {
                     let reason = "it puts more values than its ranks can";
                     self.agents.cut_off(agent);
                     self.lose(agent, Some(reason.into()), events);
                 }
             }
             FromAgent::Fence => {
-                if let Some(values) = self.exchange.arrive(agent as u32) {
-                    for values in portions(values) {
-                        self.agents.say_to_all(&ToAgent::Put { values });
-                    }
-                    self.agents.say_to_all(&ToAgent::Fenced);
+                if let Some(values) = self.fences.arrive(agent) {
+                    self.open_fence(values);
                 }
             }
             FromAgent::Ended { clean } => {
@@ -458,10 +477,20 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn announce_end(&mut self, rank: u32, in_order: bool) {
-        // On other hosts it shows in the connections.
-        if let Some(agent) = self.agent_of(rank) {
-            self.agents
-                .say(agent, &ToAgent::AnnounceEnd { rank, in_order });
+        // Its host knows the rest.
+        let here = ToAgent::AnnounceEnd { rank, in_order };
+        let end = self.ends.take(rank, in_order);
+        let elsewhere = ToAgent::AnnounceRemoteEnd { rank, end };
+        let host = self.agent_of(rank);
+        self.agents.say_by(|agent| match Some(agent) == host {
+            true => Some(&here),
+            false => Some(&elsewhere),
+        });
+        let first = self.gathering.distribution();
+        if let Some(agent) = first.agent(rank)
+            && let Some(values) = self.fences.note_end(rank, (agent, first.ranks(agent)))
+        {
+            self.open_fence(values);
         }
     }
 

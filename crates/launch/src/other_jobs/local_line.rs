@@ -10,7 +10,7 @@ use weft_mpi::comm::Line;
 use weft_mpi::{Process, Result};
 use weft_sys::{descriptor, passing, signal};
 
-use super::{gone, heard_by, notify};
+use super::{gone, notify, taken};
 
 /// Bytes of one piece of a message.
 const PIECE: usize = 32 << 10;
@@ -19,7 +19,6 @@ const PIECE: usize = 32 << 10;
 pub(super) struct LocalLine {
     socket: Arc<OwnedFd>,
     heard: mpsc::Receiver<Vec<u8>>,
-    process: Weak<Process>,
 }
 
 impl LocalLine {
@@ -27,7 +26,7 @@ impl LocalLine {
         descriptor::set_nonblocking(&socket, false)?;
         let socket = Arc::new(socket);
         let (tell, heard) = mpsc::channel();
-        let (hears, told) = (Arc::clone(&socket), process.clone());
+        let (hears, told) = (Arc::clone(&socket), process);
         signal::spawn_without_signals("weft-watch", move || {
             while let Some(message) = hear(&hears) {
                 if tell.send(message).is_err() {
@@ -38,11 +37,7 @@ impl LocalLine {
             drop(tell);
             notify(&told);
         })?;
-        Ok(Self {
-            socket,
-            heard,
-            process,
-        })
+        Ok(Self { socket, heard })
     }
 }
 
@@ -75,8 +70,8 @@ impl Line for LocalLine {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        heard_by(&self.process, &self.heard)
+    fn take(&mut self) -> Option<Result<Vec<u8>>> {
+        taken(&self.heard)
     }
 
     fn is_between_hosts(&self) -> bool {

@@ -13,7 +13,7 @@ use weft_sys::event::EventFd;
 use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::signal;
 
-use super::{gone, heard_by, notify};
+use super::{gone, notify, taken};
 use crate::hosts::link::{Link, LinkError};
 
 /// How long the last words may take to leave.
@@ -32,7 +32,6 @@ pub(super) struct NetworkLine {
     /// There is something to say, or it ends.
     outgoing: Arc<EventFd>,
     heard: mpsc::Receiver<Vec<u8>>,
-    process: Weak<Process>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,7 +41,7 @@ impl NetworkLine {
         let (say, said) = mpsc::channel();
         let (tell, heard) = mpsc::channel();
         let thread = {
-            let (outgoing, process) = (Arc::clone(&outgoing), process.clone());
+            let outgoing = Arc::clone(&outgoing);
             signal::spawn_without_signals("weft-watch", move || {
                 // Why it has ended makes no difference: the other job is out of reach.
                 let _ = carry(link, &outgoing, &said, |message| {
@@ -58,7 +57,6 @@ impl NetworkLine {
             say: Some(say),
             outgoing,
             heard,
-            process,
             thread: Some(thread),
         })
     }
@@ -115,8 +113,8 @@ impl Line for NetworkLine {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        heard_by(&self.process, &self.heard)
+    fn take(&mut self) -> Option<Result<Vec<u8>>> {
+        taken(&self.heard)
     }
 
     fn is_between_hosts(&self) -> bool {

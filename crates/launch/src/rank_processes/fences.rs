@@ -98,7 +98,18 @@ impl Fences {
         if self.are_waiting {
             return Arrival::Early;
         }
-        match (self.exchange.arrive(local), &self.others) {
+        let values = self.exchange.arrive(local);
+        self.arrival(values)
+    }
+
+    /// A rank has ended, of which the others were told: they do not wait for it. As [`arrive`](Self::arrive).
+    pub fn leave(&mut self, local: u32) -> Arrival {
+        let values = self.exchange.leave(local);
+        self.arrival(values.filter(|_| !self.are_waiting))
+    }
+
+    fn arrival(&mut self, values: Option<Vec<PublishedValue>>) -> Arrival {
+        match (values, &self.others) {
             (None, _) => Arrival::Early,
             (Some(_), None) => Arrival::OfJob,
             (Some(values), Some(_)) => {
@@ -173,6 +184,9 @@ mod tests {
         assert_eq!(fences.keep(&[value(0)]), Err(NobodyWaits));
         assert_eq!(fences.open(), Err(NobodyWaits), "it is open");
         assert_eq!(fences.arrive(1), Arrival::Early, "the next one");
+        assert_eq!(fences.leave(0), Arrival::OfJob, "it has ended");
+        assert_eq!(fences.arrive(1), Arrival::OfJob);
+        assert_eq!(fences.leave(1), Arrival::Early, "nobody is there");
     }
 
     #[test]
@@ -189,5 +203,9 @@ mod tests {
         assert_eq!(fences.open(), Ok(()));
         assert_eq!(fences.open(), Err(NobodyWaits));
         assert_eq!(fences.get(2, "a"), Answer::Value(Some(vec![7])));
+        assert_eq!(fences.arrive(1), Arrival::Early);
+        assert_eq!(fences.leave(0), Arrival::OfHost(Vec::new()));
+        assert_eq!(fences.leave(1), Arrival::Early, "it waits already");
+        assert_eq!(fences.open(), Ok(()));
     }
 }

@@ -222,7 +222,7 @@ fn places_are_free_taken_and_free_again() {
     let events = ranks.record(vec![(1001, ExitStatus::from_raw(0))]);
     assert!(matches!(&events[..], [Event::Exited { ended }] if ended[0].0 == 1));
     assert_eq!(ranks.places().free, [2], "its end was not told");
-    ranks.announce_end(1, true);
+    assert!(ranks.announce_end(1, true).is_empty());
     assert_eq!(ranks.places().free, [1, 2], "nobody else is there");
     ranks.clear_places(&[1, 2]);
 }

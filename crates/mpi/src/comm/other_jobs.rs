@@ -106,6 +106,49 @@ impl Comm {
     }
 }
 
+impl Comm {
+    /// The next message of the other root.
+    ///
+    /// # Errors
+    /// If it is gone; when a member is lost, or the communicator is revoked: the call of this name is collective, and the other
+    /// root hears of it as the line ends.
+    pub(super) fn hear_other_job(&self, name: &str, line: &mut dyn Line) -> Result<Vec<u8>> {
+        let what = WaitFor::Outside("the root of another job");
+        self.lock().wait_for(what, |engine| {
+            let said = line.take();
+            said.or_else(|| self.refusal(engine, name).map(Err))
+        })
+    }
+
+    /// What both jobs need, of this root's hello and that of the other one; `None` if that is gone.
+    pub(super) fn exchange_terms(&self, name: &str, line: &mut dyn Line) -> Result<Option<Terms>> {
+        let process = self.process();
+        let ours = Terms {
+            wide: process.has_several_hosts() || line.is_between_hosts(),
+            sealed: process.connector()?.is_sealed(),
+        };
+        let mut hello = vec![ours.to_bits()];
+        hello.extend(RELEASE.as_bytes());
+        let said = line.send(&hello);
+        let theirs = match said.and_then(|()| self.hear_other_job(name, line)) {
+            Err(error) if error.class() == ErrorClass::Port => return Ok(None),
+            theirs => theirs?,
+        };
+        match theirs.split_first() {
+            Some((theirs, release)) if release == RELEASE.as_bytes() => {
+                Ok(Some(Terms::from_bits(ours.to_bits() | theirs)))
+            }
+            _ => Err(Error::new(
+                ErrorClass::Port,
+                format!(
+                    "the other job is of another release of Weft ({} here); use one release for both",
+                    env!("CARGO_PKG_VERSION")
+                ),
+            )),
+        }
+    }
+}
+
 impl Process {
     /// Says how other jobs are met. Once.
     pub fn set_connector(&self, connector: Arc<dyn JobConnector>) {
@@ -120,29 +163,5 @@ impl Process {
                 "this process cannot be connected to other jobs; it runs within one process with the others",
             )
         })
-    }
-
-    /// What both jobs need, of this root's hello and that of the other one.
-    pub(super) fn exchange_terms(&self, line: &mut dyn Line) -> Result<Terms> {
-        let ours = Terms {
-            wide: self.has_several_hosts() || line.is_between_hosts(),
-            sealed: self.connector()?.is_sealed(),
-        };
-        let mut hello = vec![ours.to_bits()];
-        hello.extend(RELEASE.as_bytes());
-        line.send(&hello)?;
-        let theirs = line.receive()?;
-        match theirs.split_first() {
-            Some((theirs, release)) if release == RELEASE.as_bytes() => {
-                Ok(Terms::from_bits(ours.to_bits() | theirs))
-            }
-            _ => Err(Error::new(
-                ErrorClass::Port,
-                format!(
-                    "the other job is of another release of Weft ({} here); use one release for both",
-                    env!("CARGO_PKG_VERSION")
-                ),
-            )),
-        }
     }
 }

@@ -145,7 +145,10 @@ impl Comm {
                         None => continue,
                     }
                 };
-                return self.greet_other_job(ACCEPT, way);
+                // One that has given up before it was accepted is no caller.
+                if let Some(met) = self.greet_other_job(ACCEPT, way)? {
+                    return Ok(met);
+                }
             }
         });
         self.join_group(ACCEPT, ErrorClass::Port, root, met, true)
@@ -169,15 +172,18 @@ impl Comm {
     /// The same at the root, if the port is one of another job, to which this is the way.
     ///
     /// # Errors
-    /// `Port` if the other job does not accept, or cannot be reached by all.
+    /// `Port` if the other job does not accept, or cannot be reached by all. When a member of this communicator is lost, or it is
+    /// revoked: the call is withdrawn then.
     pub fn connect_to_other_job(&self, root: u32, way: Box<dyn Line>) -> Result<Arc<Self>> {
         self.check_intra(CONNECT)?;
         self.target(root)?;
         let met = self.greet_other_job(CONNECT, way);
+        let met = met.and_then(|met| met.ok_or_else(not_accepted));
         self.join_group(CONNECT, ErrorClass::Port, root, Some(met), false)
     }
 
-    fn greet_other_job(&self, name: &str, mut way: Box<dyn Line>) -> Result<RemoteLeader> {
+    /// The root of another job; `None` if it is gone.
+    fn greet_other_job(&self, name: &str, mut way: Box<dyn Line>) -> Result<Option<RemoteLeader>> {
         if self.meeting().is_some() {
             return Err(Error::new(
                 ErrorClass::Comm,
@@ -187,8 +193,8 @@ impl Comm {
                 ),
             ));
         }
-        let terms = self.process().exchange_terms(&mut *way)?;
-        Ok(RemoteLeader::OtherJob { terms, way })
+        let terms = self.exchange_terms(name, &mut *way)?;
+        Ok(terms.map(|terms| RemoteLeader::OtherJob { terms, way }))
     }
 
     /// `MPI_Comm_spawn`, after the root has had processes started: an intercommunicator with them. `asked` matters at
@@ -410,6 +416,12 @@ impl Comm {
         }
         Ok(Greeting::from_bytes(greeting))
     }
+}
+
+/// The other job does not answer a call.
+fn not_accepted() -> Error {
+    let text = "the other job has closed the port, has given up, or has ended; look at its own last output";
+    Error::new(ErrorClass::Port, text)
 }
 
 /// Those who were started have called, and cannot be met.

@@ -238,11 +238,19 @@ impl Engine {
         }
     }
 
+    /// A peer is lost, as another one has told, which may not know how.
+    fn lose_as_told(&mut self, peer: Peer, from: Peer) {
+        let cause = self.fabric.cause_of_loss(peer);
+        let reason =
+            cause.unwrap_or_else(|| format!("rank {from} of MPI_COMM_WORLD has found it lost"));
+        self.lose(peer, &reason);
+    }
+
     /// A peer has found others lost, which may not be known here yet.
     fn hear_losses(&mut self, from: Peer, lost: &[Peer]) {
         let me = self.fabric.me();
         for &peer in lost.iter().filter(|peer| **peer != me) {
-            self.lose(peer, &found_by(from));
+            self.lose_as_told(peer, from);
         }
     }
 
@@ -255,7 +263,7 @@ impl Engine {
                 // It came after the one that is known here.
                 self.core.lost.note_unknown_lost(peer, incarnation, from);
             } else if incarnation == known {
-                self.lose(peer, &found_by(from));
+                self.lose_as_told(peer, from);
             }
         }
     }
@@ -264,13 +272,9 @@ impl Engine {
     pub(super) fn hear_of_unknown_lost(&mut self, peer: Peer) {
         let now = self.fabric.incarnation(peer);
         if let Some(from) = self.core.lost.take_unknown_lost(peer, now) {
-            self.lose(peer, &found_by(from));
+            self.lose_as_told(peer, from);
         }
     }
-}
-
-fn found_by(from: Peer) -> String {
-    format!("rank {from} of MPI_COMM_WORLD has found it lost")
 }
 
 #[cfg(test)]
@@ -293,6 +297,11 @@ mod tests {
     impl Fabric for Growing {
         fn incarnation(&self, _peer: Peer) -> u32 {
             self.incarnation.load(Ordering::Relaxed)
+        }
+
+        fn cause_of_loss(&self, peer: Peer) -> Option<String> {
+            let process = self.incarnation(peer);
+            (process == 7).then(|| format!("process {process} was killed"))
         }
 
         forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, try_send, inject, take_next, poll, grant, offer, revoke, get,
@@ -325,5 +334,7 @@ mod tests {
         }
         engine.recover(Peer(1), tell(7));
         assert!(engine.core.lost.has(Peer(2)));
+        let error = engine.core.lost.error_of(Peer(2)).expect("it is lost");
+        assert!(error.text().contains("process 7 was killed"), "{error}");
     }
 }

@@ -225,3 +225,22 @@ fn a_lost_host_is_handled_as_its_ranks_are() {
     unborn.lose_host("b".into(), Vec::new(), "cut".into(), &mut to);
     assert!(unborn.outcome().has_failed(), "it never had any");
 }
+
+/// One that has finished with MPI is missed by nobody.
+#[test]
+fn a_lost_host_is_survived_where_deaths_are() {
+    let mut to = Recorded::default();
+    let mut job = judge(4, OnDeath::Report);
+    job.hear(2, Notice::Finalised, &mut to);
+    job.exited(vec![(3, ExitStatus::from_raw(3 << 8))], &mut to);
+    job.lose_host("b".into(), vec![1, 2, 3], "cut".into(), &mut to);
+    assert_eq!(to.done, ["3 lost", "1 lost", "2 in order"]);
+    assert!(!job.outcome().has_failed() && job.ranks().running() == [0]);
+    assert_eq!(job.outcome().code(), 3, "the first failure");
+    let mut first = judge(2, OnDeath::Report);
+    first.lose_host("b".into(), vec![1], "cut".into(), &mut to);
+    assert_eq!(
+        (first.outcome().code(), first.outcome().has_failed()),
+        (1, false)
+    );
+}

@@ -44,6 +44,8 @@ pub struct RemoteSpawning {
     worlds: Worlds,
     /// In the order of the numbers of their processes.
     hosts: Vec<Host>,
+    /// Agents of those that are lost.
+    lost: BTreeSet<usize>,
     /// How many processes the job starts with, how many more it may have, and each host.
     first: u32,
     more: u32,
@@ -93,12 +95,23 @@ pub struct Consequences {
     pub answers: Vec<(u32, JobAnswer)>,
 }
 
+impl Consequences {
+    /// These follow, too.
+    fn add(&mut self, more: Self) {
+        self.say.extend(more.say);
+        self.events.extend(more.events);
+        self.end.extend(more.end);
+        self.answers.extend(more.answers);
+    }
+}
+
 impl RemoteSpawning {
     /// Of a job of this plan whose hosts are not known yet.
     pub fn new(plan: &Plan) -> Self {
         Self {
             worlds: Worlds::new(plan.ranks(), 0),
             hosts: Vec::new(),
+            lost: BTreeSet::new(),
             first: plan.ranks(),
             more: plan.room(),
             room: 0,
@@ -177,12 +190,18 @@ impl RemoteSpawning {
         then
     }
 
+    /// The agents that are left.
+    fn agents(&self) -> impl Iterator<Item = usize> {
+        let all = self.hosts.iter().map(|host| host.agent);
+        all.filter(|agent| !self.lost.contains(agent))
+    }
+
     /// All hosts are told where the processes of the next world are.
     fn tell(&mut self, then: &mut Consequences) {
         if let Some(addresses) = self.introductions.front() {
             let addresses = addresses.clone();
             let record = ToAgent::RecordAddresses { addresses };
-            self.recording = self.hosts.iter().map(|host| host.agent).collect();
+            self.recording = self.agents().collect();
             let agents = self.recording.iter();
             then.say
                 .extend(agents.map(|agent| (*agent, record.clone())));
@@ -209,7 +228,7 @@ impl RemoteSpawning {
             false => Stage::Asking(BTreeMap::new()),
         };
         if !self.requests.is_empty() {
-            let agents = self.hosts.iter().map(|host| host.agent);
+            let agents = self.agents();
             then.say
                 .extend(agents.map(|agent| (agent, ToAgent::AskRoom)));
         }
@@ -229,10 +248,44 @@ impl RemoteSpawning {
         let mut then = Consequences::default();
         if let Stage::Asking(rooms) = &mut self.stage {
             rooms.insert(agent, room);
-            if rooms.len() == self.hosts.len() {
-                let rooms = std::mem::take(rooms);
-                self.choose(plan, &rooms, &mut then);
+            self.choose_if_all_have_answered(plan, &mut then);
+        }
+        then
+    }
+
+    fn choose_if_all_have_answered(&mut self, plan: &Plan, then: &mut Consequences) {
+        let Stage::Asking(rooms) = &self.stage else {
+            return;
+        };
+        if self.agents().all(|agent| rooms.contains_key(&agent)) {
+            let rooms = rooms.clone();
+            self.choose(plan, &rooms, then);
+        }
+    }
+
+    /// An agent is lost with these processes: no answer of it is waited for, and it gets no others.
+    pub fn lose_host(
+        &mut self,
+        agent: usize,
+        name: &str,
+        processes: &[u32],
+        plan: &Plan,
+    ) -> Consequences {
+        self.lost.insert(agent);
+        let mut then = self.recorded(agent);
+        for process in processes {
+            then.events.extend(self.end(*process));
+        }
+        match &mut self.stage {
+            Stage::Asking(rooms) => {
+                rooms.remove(&agent);
+                self.choose_if_all_have_answered(plan, &mut then);
             }
+            Stage::Starting { missing, .. } if missing.contains(&agent) => {
+                let reason = Some("the host is lost".into());
+                then.add(self.started(agent, name, Vec::new(), reason));
+            }
+            _ => {}
         }
         then
     }
@@ -266,7 +319,9 @@ impl RemoteSpawning {
         let room = |host: &Host| rooms.get(&host.agent).cloned().unwrap_or_default();
         let rooms: Vec<Room> = self.hosts.iter().map(room).collect();
         let taken = |room: &Room| self.room.saturating_sub(room.free.len() as u32);
-        let most = self.more.saturating_sub(rooms.iter().map(taken).sum());
+        let living = self.hosts.iter().zip(&rooms);
+        let living = living.filter(|(host, _)| !self.lost.contains(&host.agent));
+        let most = (self.more).saturating_sub(living.map(|(_, room)| taken(room)).sum());
         let free: Vec<HostRoom> = self
             .hosts
             .iter()
@@ -495,3 +550,6 @@ impl RemoteSpawning {
         abandoned.map(|world| Event::Abandoned { world }).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,7 +83,7 @@ impl Comm {
         };
         let ours = self.collect(name, &mut record.to_bytes(), root)?;
         let plan = line.as_mut().map(|line| {
-            let exchanged = self.exchange(&mut **line, &ours, accepts);
+            let exchanged = self.exchange(name, &mut **line, (&ours, accepts));
             exchanged.map_err(text)
         });
         let plan =
@@ -100,7 +100,8 @@ impl Comm {
         };
         let ours = self.collect(name, &mut record.to_bytes(), root)?;
         let outcome = line.as_mut().map(|line| {
-            let exchanged = line.send(&ours).and_then(|()| line.receive());
+            let said = line.send(&ours);
+            let exchanged = said.and_then(|()| self.hear_other_job(name, &mut **line));
             let theirs = exchanged.map_err(text)?;
             let all = ours.chunks(RECORD).chain(theirs.chunks(RECORD));
             for record in all {
@@ -122,7 +123,12 @@ impl Comm {
     }
 
     /// The root's part: what the members of both sides have said, and the key.
-    fn exchange(&self, line: &mut dyn Line, ours: &[u8], accepts: bool) -> Result<Plan> {
+    fn exchange(
+        &self,
+        name: &str,
+        line: &mut dyn Line,
+        (ours, accepts): (&[u8], bool),
+    ) -> Result<Plan> {
         let mut key = [0; 32];
         if accepts {
             key = self.process().connector()?.draw_key()?;
@@ -130,7 +136,7 @@ impl Comm {
         let mut message = key.to_vec();
         message.extend(ours);
         line.send(&message)?;
-        let theirs = line.receive()?;
+        let theirs = self.hear_other_job(name, line)?;
         let Some((their_key, theirs)) = theirs.split_first_chunk::<32>() else {
             return Err(Error::new(
                 ErrorClass::Port,

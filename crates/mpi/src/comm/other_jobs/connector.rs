@@ -42,11 +42,9 @@ pub trait Line: Send {
     /// # Errors
     /// If the other side is gone.
     fn send(&mut self, message: &[u8]) -> Result<()>;
-    /// Waits for a message, and makes progress meanwhile.
-    ///
-    /// # Errors
-    /// If the other side is gone.
-    fn receive(&mut self) -> Result<Vec<u8>>;
+    /// The next message, if one has come; an error if the other side is gone. The line
+    /// [notifies](crate::process::Process::notify) when either happens.
+    fn take(&mut self) -> Option<Result<Vec<u8>>>;
     /// Whether the other root is on another host.
     fn is_between_hosts(&self) -> bool;
 }

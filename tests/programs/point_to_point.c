@@ -154,6 +154,34 @@ static void exchange(int peer) {
     MPI_Sendrecv(out, 4, MPI_INT, MPI_PROC_NULL, 1, in, 4, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status);
     MPI_Get_count(&status, MPI_INT, &count);
     CHECK(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_TAG == MPI_ANY_TAG && count == 0);
+
+    /* At the edge of a grid: what is left is a send here and a receive there. */
+    for (int i = 0; i < SIZES; i++) {
+        int is_first = check_rank < peer, size = sizes[i];
+        int to = is_first ? peer : MPI_PROC_NULL, from = is_first ? MPI_PROC_NULL : peer;
+        fill(out, size, check_rank);
+        in[0] = 0;
+        MPI_Sendrecv(out, size, MPI_BYTE, to, 3, in, size, MPI_BYTE, from, i % 2 ? MPI_ANY_TAG : 3, MPI_COMM_WORLD, &status);
+        MPI_Get_count(&status, MPI_BYTE, &count);
+        if (is_first)
+            CHECK(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_TAG == MPI_ANY_TAG && count == 0);
+        else
+            CHECK(status.MPI_SOURCE == peer && status.MPI_TAG == 3 && count == size && intact(in, size, peer));
+    }
+
+    /* A side that is left out has to be right all the same. */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int class = MPI_SUCCESS;
+    int code = MPI_Sendrecv(out, -1, MPI_INT, MPI_PROC_NULL, 1, in, 4, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_ERR_COUNT);
+    code = MPI_Sendrecv(out, 4, MPI_INT, MPI_PROC_NULL, -7, in, 4, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_ERR_TAG);
+    code = MPI_Sendrecv(out, 4, MPI_INT, MPI_PROC_NULL, 1, in, 4, MPI_INT, MPI_PROC_NULL, -7, MPI_COMM_WORLD, &status);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_ERR_TAG);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
 static void strided(int peer) {

@@ -18,6 +18,7 @@
 
 pub mod alone;
 mod collective;
+mod edge;
 mod elements;
 mod one_sided;
 
@@ -37,6 +38,7 @@ use crate::state::MessageObject;
 use crate::{c, state};
 
 pub use collective::*;
+pub use edge::*;
 pub use one_sided::*;
 
 /// Most elements that are handled here, a power of two less one. The engine decides whether their bytes are

@@ -31,6 +31,7 @@ pub type HandleMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ObjectKind {
+    // Those up to `File` are numbered as in `KINDS`.
     Comm = 1,
     Group = 2,
     Datatype = 3,
@@ -49,6 +50,8 @@ pub enum ObjectKind {
 
 /// An object that has a table.
 pub trait Object: Sized + 'static {
+    /// Its kind.
+    const KIND: ObjectKind;
     /// Its table.
     fn table() -> &'static Table<Self>;
 }
@@ -56,6 +59,8 @@ pub trait Object: Sized + 'static {
 macro_rules! objects {
     ($($object:ty => $kind:ident;)*) => {$(
         impl Object for $object {
+            const KIND: ObjectKind = ObjectKind::$kind;
+
             #[inline]
             fn table() -> &'static Table<Self> {
                 static TABLE: Table<$object> = Table::new(ObjectKind::$kind as u8);
@@ -97,29 +102,29 @@ pub fn insert<T: Object>(object: T) -> Option<usize> {
 pub fn remove<T: Object>(handle: usize) -> bool {
     let removed = T::table().remove(handle);
     if removed {
-        creation::forget(handle);
+        creation::forget_of(T::KIND, handle);
     }
     removed
 }
 
+/// The kinds of objects of MPI, by their numbers, from one.
+const KINDS: [ObjectKind; 10] = [
+    ObjectKind::Comm,
+    ObjectKind::Group,
+    ObjectKind::Datatype,
+    ObjectKind::Op,
+    ObjectKind::Info,
+    ObjectKind::Errhandler,
+    ObjectKind::Message,
+    ObjectKind::Session,
+    ObjectKind::Win,
+    ObjectKind::File,
+];
+
 /// The kind in a handle of an object.
+#[inline]
 pub fn kind_of(handle: usize) -> Option<ObjectKind> {
-    use ObjectKind as Kind;
-    let kinds = [
-        Kind::Comm,
-        Kind::Group,
-        Kind::Datatype,
-        Kind::Op,
-        Kind::Info,
-        Kind::Errhandler,
-        Kind::Message,
-        Kind::Session,
-        Kind::Win,
-        Kind::File,
-    ];
-    kinds
-        .into_iter()
-        .find(|kind| handle >> KIND_SHIFT == *kind as usize)
+    KINDS.get((handle >> KIND_SHIFT).wrapping_sub(1)).copied()
 }
 
 #[cfg(test)]
@@ -132,6 +137,16 @@ mod tests {
         let largest = ObjectKind::ToolEvents as usize;
         assert!((largest + 1) << KIND_SHIFT <= 1 << 30);
         assert!((ObjectKind::Comm as usize) << KIND_SHIFT >= 4096);
+    }
+
+    #[test]
+    fn kinds_are_found_by_their_numbers() {
+        for (place, kind) in KINDS.into_iter().enumerate() {
+            assert_eq!(kind as usize, place + 1);
+            assert_eq!(kind_of((kind as usize) << KIND_SHIFT | 7), Some(kind));
+        }
+        let beyond = (ObjectKind::ToolCvar as usize) << KIND_SHIFT;
+        assert_eq!([0, 7, beyond, usize::MAX].map(kind_of), [None; 4]);
     }
 
     #[test]

@@ -50,7 +50,8 @@ pub const GENERATION_BITS: u32 = 6;
 /// From this bit on a name holds the kind of its table.
 pub const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
 
-const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
+/// The index of a slot in the name of its object.
+pub const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
 const GENERATION_MASK: usize = ((1 << GENERATION_BITS) - 1) << INDEX_BITS;
 /// The content of a slot without a live object, from the name, and the other way round. It holds the index of the neighbouring slot: no name that
 /// leads to this slot is equal to it.

@@ -24,6 +24,7 @@
 #define OTHER 5
 #define CALLS 16
 #define FEW 4 /* of calls of many instructions */
+#define KEPT 128 /* objects made and freed, after which those that are dropped in place of the freed ones are like these */
 #define LONGEST 4096
 
 enum { WAITING, READY, COUNTING, DONE, REFUSED };
@@ -271,14 +272,76 @@ static void dims(void)
     }
 }
 
+/* With three parts of different datatypes. */
+static void structure(void)
+{
+    int lengths[3] = {1, 2, 3};
+    MPI_Aint places[3] = {0, 8, 32};
+    MPI_Datatype parts[3] = {MPI_INT, MPI_DOUBLE, MPI_CHAR};
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Datatype made;
+        MPI_Type_create_struct(3, lengths, places, parts, &made);
+        MPI_Type_commit(&made);
+        MPI_Type_free(&made);
+    }
+}
+
+static void edge(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Sendrecv(words[0], bytes, MPI_BYTE, MPI_PROC_NULL, TAG, words[1], bytes, MPI_BYTE, MPI_PROC_NULL, TAG, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+}
+
+/* A synchronous message to oneself. */
+static void ssend_self(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Irecv(words[0], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[0]);
+        MPI_Ssend(words[1], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD);
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    }
+}
+
+/* Persistent requests of a message to oneself: made by each count, freed after it. */
+static MPI_Request kept[2];
+
+static void keep_requests(void)
+{
+    MPI_Send_init(words[0], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &kept[0]);
+    MPI_Recv_init(words[1], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &kept[1]);
+}
+
+static void free_requests(void)
+{
+    MPI_Request_free(&kept[0]);
+    MPI_Request_free(&kept[1]);
+}
+
+static void start_all(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Startall(2, kept);
+        MPI_Waitall(2, kept, MPI_STATUSES_IGNORE);
+    }
+}
+
 static const struct local {
     const char *name;
     void (*body)(void);
     int calls;
-} locals[] = {{"datatype", datatype, CALLS}, {"indexed", indexed, FEW},
-              {"group", group, CALLS},       {"allreduce_alone", allreduce_alone, CALLS},
-              {"nobody", nobody, CALLS},     {"iallreduce_alone", iallreduce_alone, CALLS},
-              {"dims", dims, CALLS}};
+    void (*before)(void), (*after)(void);
+} locals[] = {{"datatype", datatype, CALLS, nothing, nothing},
+              {"indexed", indexed, FEW, nothing, nothing},
+              {"struct", structure, CALLS, nothing, nothing},
+              {"group", group, CALLS, nothing, nothing},
+              {"allreduce_alone", allreduce_alone, CALLS, nothing, nothing},
+              {"nobody", nobody, CALLS, nothing, nothing},
+              {"edge", edge, CALLS, nothing, nothing},
+              {"ssend_self", ssend_self, CALLS, nothing, nothing},
+              {"startall", start_all, CALLS, keep_requests, free_requests},
+              {"iallreduce_alone", iallreduce_alone, CALLS, nothing, nothing},
+              {"dims", dims, CALLS, nothing, nothing}};
 
 /* The call of the request if that takes no other rank, or NULL. */
 static const struct local *local_of(const struct task *task)
@@ -554,10 +617,17 @@ static double count(const struct task *task)
             steps = steps_of(task_is(task, "call", "recv") ? receive : probe_and_receive);
         }
     } else if (local_of(task)) {
+        const struct local *local = local_of(task);
         counter = 0;
-        calls = local_of(task)->calls;
-        if (task->rank == 0)
-            steps = steps_of(local_of(task)->body);
+        calls = local->calls;
+        if (task->rank == 0) {
+            local->before();
+            /* What an object costs depends on those before it: their memory is used again. */
+            for (int made = 0; made < KEPT; made += calls)
+                local->body();
+            steps = steps_of(local->body);
+            local->after();
+        }
     } else if (task_is(task, "call", "posted") || task_is(task, "call", "waitall") || task_is(task, "call", "waitany")) {
         if (task->rank == 1)
             irecv();

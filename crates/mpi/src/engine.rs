@@ -152,6 +152,7 @@ const LOOKS_BEFORE_DROPPING: u32 = 16;
 
 /// What the fabric reports to.
 struct Core {
+    me: Peer,
     matching: Matching<RequestId, UnexpectedId>,
     requests: Requests,
     unexpected: UnexpectedStore,
@@ -173,6 +174,8 @@ struct Core {
     events: Events,
     inquiry: Inquiry,
     wait_listener: Option<&'static dyn WaitListener>,
+    /// Whether statuses tell what messages have carried.
+    tells_marks: bool,
     /// Requests of what has failed outside of the engine that were freed without being asked.
     freed_unread: Vec<RequestId>,
 }
@@ -223,6 +226,7 @@ impl Engine {
         let limits = fabric.limits();
         let peers = fabric.peers();
         let window = windows::window_of(first.0);
+        let me = fabric.me();
         let far: Box<[bool]> = (0..peers)
             .map(|peer| fabric.route(Peer(peer)).starts_with("tcp"))
             .collect();
@@ -235,6 +239,7 @@ impl Engine {
             writers: fabric.writers(),
             fabric,
             core: Core {
+                me,
                 matching: Matching::new(),
                 requests: Requests::of_engine(channel),
                 unexpected: UnexpectedStore::new(peers as usize, window),
@@ -256,6 +261,7 @@ impl Engine {
                 events: Events::default(),
                 inquiry: Inquiry::default(),
                 wait_listener: None,
+                tells_marks: false,
                 freed_unread: Vec::new(),
             },
             outbox: Outbox::new(peers as usize, window),
@@ -316,6 +322,7 @@ impl Engine {
 
     /// Has the messages of the program marked.
     pub(crate) fn mark_sends(&mut self, marking: Marking) {
+        self.core.tells_marks = marking.asks();
         self.marking = marking;
     }
 
@@ -463,7 +470,7 @@ impl Engine {
         }
         self.core.inquiry.set(settings.waits);
         self.core.wait_listener = settings.wait_listener;
-        self.marking = settings.marking;
+        self.mark_sends(settings.marking);
         self.set_eager_limit(settings.eager);
         self.set_credit_window(settings.credit);
         self.tells_losses = settings.tells_losses;

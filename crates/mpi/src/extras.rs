@@ -64,9 +64,10 @@ impl Extras {
     /// Extras with a name.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let extras = Self::default();
-        extras.set_name(name);
-        extras
+        Self {
+            name: Mutex::new(name.to_owned()),
+            ..Self::default()
+        }
     }
 
     /// The name; empty if none was set.

@@ -274,6 +274,74 @@ fn persistent_requests_start_again() {
     });
 }
 
+/// Messages that end a posted receive in few steps, and others, by turns.
+#[test]
+fn a_persistent_receive_stays_whatever_ends_it() {
+    const ROOM: usize = 8;
+    const LENGTHS: [usize; 4] = [ROOM, 3, ROOM, 12];
+    everywhere(2, |process| {
+        let world = process.world();
+        let (mut room, mut nothing) = ([0; ROOM], []);
+        if world.rank() == 0 {
+            for round in 0..24 {
+                world
+                    .recv(over(&mut nothing), Source::Rank(1), TagPattern::Exact(1))
+                    .unwrap();
+                let mode = match round % 5 {
+                    4 => SendMode::Synchronous,
+                    _ => SendMode::Standard,
+                };
+                let mut message = pattern(LENGTHS[round % 4], round);
+                world
+                    .send(mode, over(&mut message), Target::Rank(1), 2)
+                    .unwrap();
+            }
+            return;
+        }
+        let receive = world
+            .recv_init(over(&mut room), Source::Rank(0), TagPattern::Exact(2))
+            .unwrap();
+        for round in 0..24 {
+            process.start(receive).unwrap();
+            world
+                .send(SendMode::Standard, over(&mut nothing), Target::Rank(0), 1)
+                .unwrap();
+            let ended = match round % 3 {
+                0 => process.wait(receive),
+                1 => process.wait_any(&[Some(receive)]).map(|end| end.unwrap().1),
+                _ => loop {
+                    if let Some(ended) = process.test(receive).transpose() {
+                        break ended;
+                    }
+                },
+            };
+            let length = LENGTHS[round % 4];
+            let status = match ended {
+                Ok(status) => match status.error {
+                    None => status,
+                    Some(error) => {
+                        assert_eq!((error.class(), length), (ErrorClass::Truncate, 12));
+                        continue;
+                    }
+                },
+                Err(error) => {
+                    assert_eq!((error.class(), length), (ErrorClass::Truncate, 12));
+                    continue;
+                }
+            };
+            assert_eq!(
+                (status.source, status.tag, status.bytes),
+                (Some(0), 2, length as u64)
+            );
+            assert_eq!(room[..length], pattern(length, round));
+            assert!(process.is_live(receive));
+            assert_eq!(process.wait(receive).unwrap(), Status::empty());
+        }
+        process.free_request(receive).unwrap();
+        assert!(!process.is_live(receive));
+    });
+}
+
 #[test]
 fn probes_see_and_take() {
     everywhere(2, |process| {

@@ -90,6 +90,7 @@ impl CallSite {
     /// As [`of_caller`](Self::of_caller), but in a Python program the place in the extension: this takes a
     /// microsecond there, too.
     #[must_use]
+    #[inline(always)]
     pub fn of_return() -> Option<Self> {
         unwind().1
     }
@@ -261,7 +262,7 @@ impl<'a> Seen<'a> {
     }
 
     /// The next return address. False once it is the call site.
-    #[inline]
+    #[inline(always)]
     fn see(&mut self, address: usize) -> bool {
         let inside = self.own.contains(&address);
         self.has_left |= !inside;
@@ -275,27 +276,38 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// Part of its caller, like all that it does unless something is unusual: each function on the way would be one more frame to
+/// be unwound.
+#[inline(always)]
 fn unwind() -> (Option<EntryPoint>, Option<CallSite>) {
     let Some(own) = own_code() else {
         return (None, None);
     };
     let mut seen = Seen::of(&own.addresses);
     if !walk(own, &mut seen) {
-        seen = Seen::of(&own.addresses);
-        let mut left = FRAMES;
-        backtrace::trace(|frame| {
-            left -= 1;
-            seen.see(frame.ip() as usize) && left > 0
-        });
+        seen = seen_by_tables(own);
     }
     let Seen { last, within, .. } = seen;
     let entry = last.map(|entered| EntryPoint { entered, within });
     (entry, seen.site.map(CallSite::at))
 }
 
+/// The way to the call site by the tables for unwinding.
+#[cold]
+#[inline(never)]
+fn seen_by_tables(own: &Code) -> Seen<'_> {
+    let mut seen = Seen::of(&own.addresses);
+    let mut left = FRAMES;
+    backtrace::trace(|frame| {
+        left -= 1;
+        seen.see(frame.ip() as usize) && left > 0
+    });
+    seen
+}
+
 /// Goes to the call site by known steps. False if they do not lead there.
 #[cfg(target_arch = "x86_64")]
-#[inline]
+#[inline(always)]
 fn walk(own: &Code, seen: &mut Seen<'_>) -> bool {
     steps::trace(own, |address| seen.see(address))
 }
@@ -317,6 +329,7 @@ fn file_name(path: &str) -> &str {
 }
 
 /// The shared library that contains this code; `None` if that is the program.
+#[inline]
 fn own_code() -> Option<&'static Code> {
     static OWN: OnceLock<Option<Code>> = OnceLock::new();
     let here = own_code as fn() -> Option<&'static Code> as usize;

@@ -16,7 +16,7 @@ use crate::args::{InOut, Out, StatusOut, StatusesOut};
 use crate::c;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::handle::request::{Named, ends_once, pack, unpack};
+use crate::handle::request::{Named, ends_once, pack, request_of, unpack};
 use crate::state;
 use general::Watched;
 
@@ -173,7 +173,7 @@ impl<'a> Handles<'a> {
     #[inline]
     fn new(requests: &'a mut [c::Request], statuses: StatusesOut) -> Checked<Self> {
         for request in &*requests {
-            if ends_once(*request).is_none() && unpack(*request) == Named::Wild {
+            if request_of(*request).is_none() && *request != k::MPI_REQUEST_NULL {
                 return Err(wild("array_of_requests", *request));
             }
         }
@@ -189,11 +189,7 @@ impl RequestList for Handles<'_> {
 
     #[inline]
     fn request(&self, place: usize) -> Option<RequestId> {
-        let handle = self.requests[place];
-        ends_once(handle).or_else(|| match unpack(handle) {
-            Named::Request(id, _) => Some(id),
-            Named::Null | Named::Wild => None,
-        })
+        request_of(self.requests[place])
     }
 
     #[inline]
@@ -411,12 +407,7 @@ pub fn startall(_count: usize, requests: &mut [c::Request]) -> Checked<()> {
     for request in &*requests {
         present(*request, "array_of_requests")?;
     }
-    let ids = requests
-        .iter()
-        .filter_map(|request| match unpack(*request) {
-            Named::Request(id, _) => Some(id),
-            Named::Null | Named::Wild => None,
-        });
+    let ids = requests.iter().filter_map(|request| request_of(*request));
     Ok(state::process()?.start_all(ids)?)
 }
 

@@ -1827,8 +1827,9 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
 }
 alias!(MPI_Send_init_c => PMPI_Send_init_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Sendrecv(
+/// `MPI_Sendrecv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Sendrecv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -1879,10 +1880,54 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
         }
     })
 }
-alias!(MPI_Sendrecv => PMPI_Sendrecv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Sendrecv_c(
+pub unsafe extern "C" fn PMPI_Sendrecv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: c::Comm,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::sendrecv(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Sendrecv(
+            sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+            recvtag, comm, status,
+        )
+    }
+}
+alias!(MPI_Sendrecv => PMPI_Sendrecv);
+
+/// `MPI_Sendrecv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Sendrecv_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -1932,6 +1977,49 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
             )
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Sendrecv_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: c::Comm,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::sendrecv(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            dest,
+            sendtag,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            source,
+            recvtag,
+            comm,
+            status,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Sendrecv_c(
+            sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+            recvtag, comm, status,
+        )
+    }
 }
 alias!(MPI_Sendrecv_c => PMPI_Sendrecv_c);
 

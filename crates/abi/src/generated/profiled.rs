@@ -6937,7 +6937,7 @@ pub static CALLS: [Call; 586] = [
 ];
 
 /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.
-pub static CONTINUED: [(&str, Code); 60] = [
+pub static CONTINUED: [(&str, Code); 62] = [
     (
         "MPI_Allgather",
         Code(super::coll::full_MPI_Allgather as *const ()),
@@ -7076,6 +7076,14 @@ pub static CONTINUED: [(&str, Code); 60] = [
     ("MPI_Recv_c", Code(super::p2p::full_MPI_Recv_c as *const ())),
     ("MPI_Send", Code(super::p2p::full_MPI_Send as *const ())),
     ("MPI_Send_c", Code(super::p2p::full_MPI_Send_c as *const ())),
+    (
+        "MPI_Sendrecv",
+        Code(super::p2p::full_MPI_Sendrecv as *const ()),
+    ),
+    (
+        "MPI_Sendrecv_c",
+        Code(super::p2p::full_MPI_Sendrecv_c as *const ()),
+    ),
     ("MPI_Test", Code(super::request::full_MPI_Test as *const ())),
     (
         "MPI_Testany",

@@ -6,18 +6,17 @@
 //! Probing may be as frequent as receiving: unless everything is checked, nothing is noted of a matched message. The table of
 //! messages has those that are not received, and each knows the call that has found it.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use weft_atomic::table::INDEX_MASK;
 use weft_sys::call_site::CallSite;
 
-use super::{HandleMap, Object, ObjectKind, kind_of};
+use super::{KINDS, Object, ObjectKind, kind_of};
 use crate::generated::constants::MPI_SUCCESS;
 use crate::state::MessageObject;
 use crate::{check, handle};
-
-/// Key values are numbered apart from handles.
-const KEY_VALUE: usize = 1 << 31;
 
 /// The call that made an object or an access: its name and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,6 +29,7 @@ pub struct NamedCallSite {
 
 impl NamedCallSite {
     /// Made by this function, at the present place of the program.
+    #[inline(always)]
     pub fn here(call: &'static str) -> Self {
         // Objects made by a Python extension are reported only in the mode that reports libraries.
         let place = match check::is_full() {
@@ -62,9 +62,42 @@ pub enum CreatedKind {
     KeyValue,
 }
 
-static ALL: LazyLock<Mutex<HandleMap<usize, NamedCallSite>>> = LazyLock::new(Mutex::default);
+/// What was made and not freed.
+struct Made {
+    /// Objects with their handles, by kind and index: these are as dense as the tables of objects.
+    objects: [Vec<Option<(usize, NamedCallSite)>>; KINDS.len()],
+    keys: BTreeMap<c_int, NamedCallSite>,
+}
 
-fn all() -> MutexGuard<'static, HandleMap<usize, NamedCallSite>> {
+impl Made {
+    #[inline]
+    fn insert(&mut self, kind: ObjectKind, handle: usize, made: NamedCallSite) {
+        let objects = &mut self.objects[kind as usize - 1];
+        let index = handle & INDEX_MASK;
+        if index >= objects.len() {
+            objects.resize(index + 1, None);
+        }
+        objects[index] = Some((handle, made));
+    }
+
+    #[inline]
+    fn remove(&mut self, kind: ObjectKind, handle: usize) {
+        let object = self.objects[kind as usize - 1].get_mut(handle & INDEX_MASK);
+        if let Some(object) = object
+            && object.is_some_and(|(other, _)| other == handle)
+        {
+            *object = None;
+        }
+    }
+}
+
+static ALL: Mutex<Made> = Mutex::new(Made {
+    objects: [const { Vec::new() }; KINDS.len()],
+    keys: BTreeMap::new(),
+});
+
+#[inline]
+fn all() -> MutexGuard<'static, Made> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -80,35 +113,56 @@ pub unsafe fn note(call: &'static str, code: c_int, address: *const usize) {
     // SAFETY: as the caller promises.
     let handle = unsafe { address.read_unaligned() };
     // Predefined objects do not belong to the program.
-    if kind_of(handle).is_some_and(is_noted) {
-        all().insert(handle, NamedCallSite::here(call));
+    if let Some(kind) = kind_of(handle).filter(|kind| is_noted(*kind)) {
+        let made = NamedCallSite::here(call);
+        all().insert(kind, handle, made);
     }
 }
 
-/// Whether objects of this kind are noted.
+/// Whether objects of this kind are noted: those of MPI.
 #[inline]
 fn is_noted(kind: ObjectKind) -> bool {
-    kind != ObjectKind::Message || check::is_full()
+    kind as usize <= KINDS.len() && (kind != ObjectKind::Message || check::is_full())
 }
 
 /// The object is freed, or marked to be freed.
 #[inline]
 pub fn forget(handle: usize) {
-    if kind_of(handle).is_none_or(is_noted) {
-        all().remove(&handle);
+    if let Some(kind) = kind_of(handle) {
+        forget_of(kind, handle);
     }
+}
+
+/// The same of an object of a known kind.
+#[inline]
+pub fn forget_of(kind: ObjectKind, handle: usize) {
+    if !is_noted(kind) {
+        return;
+    }
+    match kind {
+        ObjectKind::Message => forget_message(handle),
+        other => all().remove(other, handle),
+    }
+}
+
+/// Apart from the rest, which need not save registers for it.
+#[cold]
+#[inline(never)]
+fn forget_message(handle: usize) {
+    all().remove(ObjectKind::Message, handle);
 }
 
 /// A key value was made.
 pub fn note_key(call: &'static str, key: c_int) {
     if check::mode().is_on() {
-        all().insert(KEY_VALUE | key as usize, NamedCallSite::here(call));
+        let made = NamedCallSite::here(call);
+        all().keys.insert(key, made);
     }
 }
 
 /// A key value was freed.
 pub fn forget_key(key: c_int) {
-    all().remove(&(KEY_VALUE | key as usize));
+    all().keys.remove(&key);
 }
 
 /// The objects that were made and not freed.
@@ -123,19 +177,19 @@ pub fn list() -> Vec<(CreatedKind, NamedCallSite)> {
         Some((thing, NamedCallSite { call, place: None }))
     });
     let all = all();
-    let things = all.iter().filter_map(|(handle, made)| {
-        let thing = match handle & KEY_VALUE {
-            0 => CreatedKind::Object(kind_of(*handle)?),
-            _ => CreatedKind::KeyValue,
-        };
-        Some((thing, *made))
+    let objects = all.objects.iter().zip(KINDS).flat_map(|(objects, kind)| {
+        let thing = CreatedKind::Object(kind);
+        let objects = objects.iter().flatten();
+        objects.map(move |(_, made)| (thing, *made))
     });
-    things.chain(messages).collect()
+    let keys = all.keys.values();
+    let keys = keys.map(|made| (CreatedKind::KeyValue, *made));
+    objects.chain(keys).chain(messages).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use weft_atomic::table::KIND_SHIFT;
+    use weft_atomic::table::{INDEX_BITS, KIND_SHIFT};
 
     use super::*;
 
@@ -153,6 +207,8 @@ mod tests {
             unsafe { note("here", code, &raw const handle) };
         }
         assert_eq!(count("here"), 1);
+        forget(handle + (1 << INDEX_BITS));
+        assert_eq!(count("here"), 1, "a later one at the same place");
         forget(handle);
         assert_eq!(count("here"), 0);
         note_key("key", 0x1000);

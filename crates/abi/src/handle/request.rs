@@ -69,6 +69,12 @@ pub const fn ends_once(handle: c::Request) -> Option<RequestId> {
     Some(id_of(handle))
 }
 
+/// The request of a handle, if it is one of any kind: likewise.
+#[inline(always)]
+pub const fn request_of(handle: c::Request) -> Option<RequestId> {
+    ends_once(c::Request(handle.0 & !PERSISTENT))
+}
+
 /// The name in a handle that has the shape of one.
 #[inline(always)]
 const fn id_of(handle: c::Request) -> RequestId {
@@ -112,11 +118,13 @@ mod tests {
             );
             let once = (!persistent).then_some(id);
             assert_eq!(ends_once(handle(id, persistent)), once);
+            assert_eq!(request_of(handle(id, persistent)), Some(id));
         }
         assert_eq!(unpack(MPI_REQUEST_NULL), Named::Null);
         assert_eq!(unpack(c::Request(0)), Named::Wild);
         for other in [MPI_REQUEST_NULL.0, 0, 0x7fff_dead_beef, MARK | 1 << 31] {
             assert_eq!(ends_once(c::Request(other)), None);
+            assert_eq!(request_of(c::Request(other)), None);
         }
         assert_eq!(
             unpack(c::Request(0x7fff_dead_beef)),

@@ -1,6 +1,7 @@
 //! Registry of handles by object, and of communicators by context: callbacks get the handles that the program
 //! knows, and errors of requests belong to the communicator of their context.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
@@ -170,16 +171,19 @@ impl Drop for DatatypeUse {
 /// Ends the handle of a datatype, at once or with the last operation that uses it; returns whether it was
 /// live.
 pub fn forget_datatype(datatype: &Arc<Datatype>, handle: c::Datatype) -> bool {
-    handle::creation::forget(handle.0);
     let mut handles = open(&DATATYPE_HANDLES);
     let address = Arc::as_ptr(datatype).addr();
-    if let Some(known) = handles.get_mut(&address)
-        && known.handle == handle
+    if let Entry::Occupied(mut entry) = handles.entry(address)
+        && entry.get().handle == handle
     {
-        if known.uses > 0 {
-            return !std::mem::replace(&mut known.freed, true);
+        if entry.get().uses > 0 {
+            let freed_before = std::mem::replace(&mut entry.get_mut().freed, true);
+            drop(handles);
+            // The program has freed it, although it stays until then.
+            handle::creation::forget(handle.0);
+            return !freed_before;
         }
-        handles.remove(&address);
+        entry.remove();
     }
     drop(handles);
     handle::remove::<Arc<Datatype>>(handle.0)

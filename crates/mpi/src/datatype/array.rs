@@ -194,9 +194,9 @@ fn nested(sizes: &[i64], shares: &[Share], order: Order, of: &Arc<Datatype>) -> 
         row = row.checked_mul(sizes[dimension]).ok_or_else(large)?;
         inner = dealt;
     }
-    Ok(inner
+    inner
         .shifted(i128::from(first))?
-        .resized(0, i128::from(row)))
+        .resized(0, i128::from(row))
 }
 
 fn argument(text: String) -> Error {

@@ -79,6 +79,19 @@ impl Bounds {
         }
     }
 
+    /// The bounds of several of the same, of which the lowest is `first` bytes further on and the highest `last`.
+    pub fn spread(&self, first: i128, last: i128) -> Self {
+        debug_assert!(first <= last);
+        // As for `shifted`.
+        let spread = |range: Range| (range.0.saturating_add(first), range.1.saturating_add(last));
+        Self {
+            data: self.data.map(spread),
+            padded: self.padded.map(spread),
+            marked: self.marked.map(spread),
+            ..*self
+        }
+    }
+
     /// The bounds of `count` of the same, each `stride` bytes after the one before.
     pub fn repeated(&self, count: i128, stride: i128) -> Result<Self> {
         if count == 0 {
@@ -134,4 +147,29 @@ pub(super) fn too_large() -> Error {
             isize::MAX
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_of_the_same_reach_from_the_lowest_to_the_highest() {
+        let plain = Bounds {
+            data: Some((-3, 9)),
+            padded: Some((-3, 13)),
+            marked: None,
+            alignment: 8,
+        };
+        let marked = Bounds {
+            marked: Some((5, -5)),
+            ..plain
+        };
+        for bounds in [Bounds::EMPTY, plain, marked] {
+            for (first, last) in [(0, 0), (-40, 24), (i128::MIN, i128::MAX)] {
+                let both = bounds.shifted(first).joined(&bounds.shifted(last));
+                assert_eq!(bounds.spread(first, last), both, "{first} to {last}");
+            }
+        }
+    }
 }

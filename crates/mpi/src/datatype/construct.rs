@@ -11,7 +11,7 @@ use super::{Basic, BasicKind, Datatype, Recipe};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 
-/// What a recipe amounts to.
+/// What a recipe amounts to. All of it can be addressed.
 pub(super) struct Parts {
     bounds: Bounds,
     layout: Layout,
@@ -31,7 +31,7 @@ impl Datatype {
             layout,
             signature,
         } = Parts::of(&recipe)?;
-        let bounds = bounds.checked()?.settled();
+        let bounds = bounds.settled();
         let (basic, committed, name) = match &recipe {
             Recipe::Named(basic) => (Some(*basic), true, basic.name()),
             Recipe::Dup { of, .. } | Recipe::Parameterised { of, .. } => {
@@ -211,7 +211,7 @@ impl Parts {
                 array::darray(place, sizes, distributions, processes, *order, of)
             }
             Recipe::Resized { lower, extent, of } => {
-                Ok(Self::same(of).resized(i128::from(*lower), i128::from(*extent)))
+                Self::same(of).resized(i128::from(*lower), i128::from(*extent))
             }
         }
     }
@@ -293,9 +293,15 @@ impl Parts {
     }
 
     /// With these bounds.
-    pub(super) fn resized(mut self, lower: i128, extent: i128) -> Self {
-        self.bounds.marked = Some((lower, lower + extent));
-        self
+    pub(super) fn resized(self, lower: i128, extent: i128) -> Result<Self> {
+        let bounds = Bounds {
+            marked: Some((lower, lower + extent)),
+            ..self.bounds
+        };
+        Ok(Self {
+            bounds: bounds.checked()?,
+            ..self
+        })
     }
 
     /// These, then others.
@@ -341,13 +347,16 @@ impl Parts {
 
 /// Blocks that are joined to one datatype, in order.
 struct Joining<'a> {
+    blocks: usize,
     bytes: usize,
     layout: List,
-    /// Where neighbours are blocks of the same datatype, they are one.
-    kinds: Vec<Kind<'a>>,
+    /// Those of all kinds but the last.
+    bounds: Bounds,
+    signatures: Vec<Arc<Signature>>,
+    last: Option<Kind<'a>>,
 }
 
-/// Blocks of one datatype that follow each other in the type map.
+/// Blocks of one datatype that follow each other in the type map. They are one to what is known of the whole.
 struct Kind<'a> {
     of: &'a Datatype,
     elements: u64,
@@ -356,13 +365,26 @@ struct Kind<'a> {
     last: i128,
 }
 
+impl Kind<'_> {
+    fn bounds(&self) -> Bounds {
+        self.of.bounds.spread(self.first, self.last)
+    }
+
+    fn signature(&self) -> Arc<Signature> {
+        Signature::repeated(&self.of.signature, self.elements)
+    }
+}
+
 impl<'a> Joining<'a> {
     /// There may be as many as `blocks`.
     fn of(blocks: usize) -> Self {
         Self {
+            blocks,
             bytes: 0,
             layout: List::with_room_for(blocks),
-            kinds: Vec::new(),
+            bounds: Bounds::EMPTY,
+            signatures: Vec::new(),
+            last: None,
         }
     }
 
@@ -379,13 +401,13 @@ impl<'a> Joining<'a> {
         // Products of 64 bits each fit; sums that are saturated are refused with the bounds.
         let end = at.saturating_add((count as i128 - 1) * of.extent() as i128);
         let (first, last) = (at.min(end), at.max(end));
-        match self.kinds.last_mut() {
+        match &mut self.last {
             Some(kind) if std::ptr::eq(kind.of, of) => {
                 kind.elements = kind.elements.saturating_add(count as u64);
                 kind.first = kind.first.min(first);
                 kind.last = kind.last.max(last);
             }
-            _ => self.kinds.push(Kind {
+            _ => self.begin_kind(Kind {
                 of,
                 elements: count as u64,
                 first,
@@ -397,22 +419,27 @@ impl<'a> Joining<'a> {
         self.layout.append(&of.layout, (count, of.extent()), at)
     }
 
-    fn finish(self) -> Result<Parts> {
-        let mut bounds = Bounds::EMPTY;
-        for Kind {
-            of, first, last, ..
-        } in &self.kinds
-        {
-            bounds = bounds.joined(&of.bounds.shifted(*first));
-            if last != first {
-                bounds = bounds.joined(&of.bounds.shifted(*last));
-            }
-        }
-        let signature = |kind: &Kind<'_>| Signature::repeated(&kind.of.signature, kind.elements);
-        let signature = match &self.kinds[..] {
-            [only] => signature(only),
-            several => Signature::sequence(several.iter().map(signature).collect()),
+    fn begin_kind(&mut self, kind: Kind<'a>) {
+        let Some(before) = self.last.replace(kind) else {
+            return;
         };
+        self.bounds = self.bounds.joined(&before.bounds());
+        if self.signatures.is_empty() {
+            self.signatures.reserve_exact(self.blocks);
+        }
+        self.signatures.push(before.signature());
+    }
+
+    fn finish(mut self) -> Result<Parts> {
+        let (mut bounds, mut signature) = match &self.last {
+            Some(last) => (last.bounds(), last.signature()),
+            None => (Bounds::EMPTY, Signature::sequence(Vec::new())),
+        };
+        if !self.signatures.is_empty() {
+            bounds = self.bounds.joined(&bounds);
+            self.signatures.push(signature);
+            signature = Signature::sequence(self.signatures);
+        }
         Ok(Parts {
             bounds: bounds.checked()?,
             layout: self.layout.finish()?,

@@ -201,18 +201,29 @@ impl Digest {
 
     /// That of these elements, so many times.
     pub(super) fn times(self, mut count: u64) -> Self {
-        let (mut result, mut square) = (Self::NOTHING, self);
-        while count > 1 {
+        // However often, the kinds of elements are the same.
+        let content = match count {
+            0 => Content::Nothing,
+            _ => self.content,
+        };
+        let (mut hash, mut power) = (Self::NOTHING.hash, Self::NOTHING.power);
+        let mut square = self;
+        while count > 0 {
             if count & 1 == 1 {
-                result = result.then(square);
+                hash = (hash + power * square.hash) % PRIME;
+                power = power * square.power % PRIME;
             }
-            square = square.then(square);
             count >>= 1;
+            if count > 0 {
+                square.hash = (square.hash + square.power * square.hash) % PRIME;
+                square.power = square.power * square.power % PRIME;
+            }
         }
-        if count == 1 {
-            result = result.then(square);
+        Self {
+            hash,
+            power,
+            content,
         }
-        result
     }
 
     pub(super) fn code(self) -> SignatureCode {

@@ -235,6 +235,18 @@ impl Nested for Node {
             Shape::Sequence(parts) => into.extend(parts.into_iter().map(|part| part.node)),
         }
     }
+
+    fn has_children(&self) -> bool {
+        matches!(self.shape, Shape::Repeat { .. } | Shape::Sequence(_))
+    }
+
+    fn has_grandchildren(&self) -> bool {
+        match &self.shape {
+            Shape::Block | Shape::Even { .. } | Shape::Blocks(_) => false,
+            Shape::Repeat { body, .. } => body.has_children(),
+            Shape::Sequence(parts) => parts.iter().any(|part| part.node.has_children()),
+        }
+    }
 }
 
 impl Drop for Node {

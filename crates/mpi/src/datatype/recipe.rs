@@ -160,6 +160,29 @@ impl Nested for Datatype {
             | Recipe::Resized { of, .. } => into.push(of),
         }
     }
+
+    fn has_children(&self) -> bool {
+        !matches!(self.recipe, Recipe::Named(_))
+    }
+
+    fn has_grandchildren(&self) -> bool {
+        match &self.recipe {
+            Recipe::Named(_) => false,
+            Recipe::Struct { of, .. } => of.iter().any(|part| part.has_children()),
+            Recipe::Dup { of, .. }
+            | Recipe::Parameterised { of, .. }
+            | Recipe::Contiguous { of, .. }
+            | Recipe::Vector { of, .. }
+            | Recipe::Hvector { of, .. }
+            | Recipe::Indexed { of, .. }
+            | Recipe::Hindexed { of, .. }
+            | Recipe::IndexedBlock { of, .. }
+            | Recipe::HindexedBlock { of, .. }
+            | Recipe::Subarray { of, .. }
+            | Recipe::Darray { of, .. }
+            | Recipe::Resized { of, .. } => of.has_children(),
+        }
+    }
 }
 
 impl Drop for Datatype {

@@ -42,6 +42,18 @@ impl Nested for Signature {
             Shape::Sequence(parts) => into.extend(parts),
         }
     }
+
+    fn has_children(&self) -> bool {
+        !matches!(self.shape, Shape::Basic(_))
+    }
+
+    fn has_grandchildren(&self) -> bool {
+        match &self.shape {
+            Shape::Basic(_) => false,
+            Shape::Repeat(body) => body.has_children(),
+            Shape::Sequence(parts) => parts.iter().any(|part| part.has_children()),
+        }
+    }
 }
 
 impl Drop for Signature {
@@ -104,11 +116,14 @@ impl Signature {
     /// These in sequence. The caller ensures that the bytes fit into 64 bits.
     pub fn sequence(mut parts: Vec<Arc<Self>>) -> Arc<Self> {
         parts.retain(|part| part.elements > 0);
-        let sum = |of: fn(&Self) -> u64| parts.iter().map(|part| of(part)).sum();
-        let (elements, bytes) = (sum(|part| part.elements), sum(|part| part.bytes));
-        let external = sum(|part| part.external);
-        let digests = parts.iter().map(|part| part.digest);
-        let digest = digests.fold(Digest::NOTHING, Digest::then);
+        let (mut elements, mut bytes, mut external) = (0, 0, 0);
+        let mut digest = Digest::NOTHING;
+        for part in &parts {
+            elements += part.elements;
+            bytes += part.bytes;
+            external += part.external;
+            digest = digest.then(part.digest);
+        }
         let shape = match Self::uniform(&parts) {
             Some(basic) => Shape::Basic(basic),
             None if parts.len() == 1 => return parts.remove(0),

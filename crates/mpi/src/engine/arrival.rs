@@ -177,13 +177,22 @@ impl Core {
             }
             return;
         }
-        if envelope.kind == MessageKind::EagerSynchronous {
-            self.deferred.push(Deferred::Answer {
-                to: from,
-                reply: envelope.reply(),
-            });
-        }
         self.deliver(request, from, envelope, data);
+        if envelope.kind == MessageKind::EagerSynchronous {
+            self.answer_matched(from, envelope);
+        }
+    }
+
+    /// Tells the sender that its message is matched.
+    fn answer_matched(&mut self, to: Peer, envelope: &Envelope) {
+        if to == self.me {
+            // Its request is here: nothing has to be sent for that.
+            return self.sent(to, envelope.request, envelope.token);
+        }
+        self.deferred.push(Deferred::Answer {
+            to,
+            reply: envelope.reply(),
+        });
     }
 
     /// A message met a waiting receive.
@@ -191,7 +200,6 @@ impl Core {
     fn note_matched(&mut self, from: Peer, envelope: &Envelope) {
         let counters = &*self.counters;
         counters.matched_posted.add(1);
-        counters.posted_gone.add(1);
         counters.bytes_received.add(envelope.size);
         let message = (envelope.tag, envelope.context);
         self.raise(EventKind::MatchedPosted, Some(from), message, envelope.size);
@@ -249,7 +257,13 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        if slot.deliver(from, envelope, data) {
+        // Where nobody marks messages, the word of a synchronous one has no meaning any more.
+        let mark = if self.tells_marks {
+            envelope.token
+        } else {
+            Token(0)
+        };
+        if slot.deliver((from, mark), envelope, data) {
             let has_more = slot.complete();
             if self.events.wants(EventKind::Completed) {
                 self.note_completed(id);

@@ -135,7 +135,6 @@ impl Core {
         }
         oldest.take();
         self.counters.matched_posted.add(1);
-        self.counters.posted_gone.add(1);
         self.counters.bytes_received.add(data.len() as u64);
         true
     }

@@ -94,9 +94,10 @@ pub struct Counters {
     /// Largest number of bytes that have waited here.
     pub unexpected_bytes_most: Counter,
     pub(super) posted: Counter,
-    /// Receives that waited and wait no more: matched, cancelled or failed.
-    pub(super) posted_gone: Counter,
+    /// Receives that waited and were not matched: cancelled or failed.
+    pub(super) posted_withdrawn: Counter,
     pub(super) posted_most: Counter,
+    /// Receives that waited and were matched.
     pub(super) matched_posted: Counter,
     /// Receives that met a waiting message.
     pub matched_unexpected: Counter,
@@ -232,7 +233,9 @@ impl Counters {
     /// Receives that wait.
     #[must_use]
     pub fn posted_now(&self) -> u64 {
-        Self::present(&self.posted, &self.posted_gone)
+        // What is gone first: see `present`.
+        let gone = self.matched_posted.get() + self.posted_withdrawn.get();
+        self.posted.get().saturating_sub(gone)
     }
 
     /// Transfers under way.
@@ -285,7 +288,7 @@ impl Counters {
             &self.bytes_received,
             &self.met,
             &self.posted,
-            &self.posted_gone,
+            &self.posted_withdrawn,
             &self.matched_posted,
             &self.matched_unexpected,
             &self.pulls_begun,

@@ -195,7 +195,7 @@ impl Engine {
             if !self.core.matching.cancel(handle) {
                 return;
             }
-            self.core.counters.posted_gone.add(1);
+            self.core.counters.posted_withdrawn.add(1);
         } else if let Some(sending) = slot.sending() {
             if sending.is_queued() {
                 self.outbox.withdraw(sending.to(), id);

@@ -33,6 +33,11 @@ impl Marking {
         }
     }
 
+    /// Whether there is anybody to mark messages, and to be told of their marks.
+    pub(super) fn asks(self) -> bool {
+        self.marker.is_some()
+    }
+
     /// Whether the caller's message may have a mark.
     #[inline(always)]
     pub(super) fn is_due(self) -> bool {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use weft_fabric::{Head, Peer, Posted, Region};
+use weft_fabric::{Fabric, Head, Peer, Posted, Region};
 
 use super::Engine;
 use super::pieces::Pieces;
@@ -30,6 +30,29 @@ pub(super) struct Waiting {
     pub load: Load,
     /// The send that it is the message of; `None` for an answer.
     pub request: Option<RequestId>,
+}
+
+impl Waiting {
+    /// Offers it to the fabric. Also true if a part of it has left.
+    #[inline]
+    fn send(&mut self, fabric: &mut dyn Fabric, to: Peer) -> (bool, weft_fabric::Result<Posted>) {
+        let data = match &mut self.load {
+            Load::None => &[],
+            Load::Lent(region) => buffer::bytes_of(region),
+            Load::Owned(bytes) => &**bytes,
+            Load::Pieces(pieces) => return pieces.send(fabric, to),
+        };
+        (false, fabric.try_send(to, &self.head, data))
+    }
+}
+
+/// What a message has ended with that was offered to the fabric; `None` if it still waits.
+fn end_of(posted: weft_fabric::Result<Posted>) -> Option<Option<Error>> {
+    match posted {
+        Ok(Posted::Retry) => None,
+        Ok(_) => Some(None),
+        Err(cause) => Some(Some(Error::from(cause))),
+    }
 }
 
 /// What waits, per peer.
@@ -120,23 +143,10 @@ impl Engine {
         let mut place = 0;
         while let Some(&to) = self.outbox.busy.get(place) {
             while let Some(waiting) = self.outbox.queues[to.index()].front_mut() {
-                let posted = match &mut waiting.load {
-                    Load::None => self.fabric.try_send(to, &waiting.head, &[]),
-                    Load::Lent(region) => {
-                        let data = buffer::bytes_of(region);
-                        self.fabric.try_send(to, &waiting.head, data)
-                    }
-                    Load::Owned(bytes) => self.fabric.try_send(to, &waiting.head, bytes),
-                    Load::Pieces(pieces) => {
-                        let (left, posted) = pieces.send(&mut *self.fabric, to);
-                        sent |= left;
-                        posted
-                    }
-                };
-                let error = match posted {
-                    Ok(Posted::Retry) => break,
-                    Ok(_) => None,
-                    Err(cause) => Some(Error::from(cause)),
+                let (left, posted) = waiting.send(&mut *self.fabric, to);
+                sent |= left;
+                let Some(error) = end_of(posted) else {
+                    break;
                 };
                 sent = true;
                 let waiting = self.outbox.queues[to.index()]
@@ -154,6 +164,21 @@ impl Engine {
             }
         }
         sent
+    }
+
+    /// Sends the message of a send, now or when there is room: behind what waits for the same peer.
+    pub(super) fn post_waiting(&mut self, to: Peer, mut waiting: Waiting) {
+        if !self.outbox.is_clear(to) {
+            self.outbox.push(to, waiting);
+            self.flush();
+            return;
+        }
+        let (_, posted) = waiting.send(&mut *self.fabric, to);
+        match (end_of(posted), waiting.request) {
+            (None, _) => self.outbox.push(to, waiting),
+            (Some(error), Some(request)) => self.left(request, error),
+            (Some(_), None) => {}
+        }
     }
 
     /// The message of a send has left, or never will.

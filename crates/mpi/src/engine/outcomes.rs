@@ -208,9 +208,19 @@ impl Guard<'_> {
         Ok(self.finish(id)?.cancelled)
     }
 
+    /// One look before a wait, where it is not for another to look: whether the request has ended. Most have, of what is sent to
+    /// oneself or came meanwhile.
+    #[inline]
+    fn ends_with_one_look(&mut self, id: RequestId) -> bool {
+        !self.driven && !self.parked.any_rests() && self.progress() && self.is_over(id)
+    }
+
     /// Waits until a request has ended, or is held up by a loss.
     #[inline]
     pub(crate) fn until_over_or_held_up(&mut self, id: RequestId) -> Option<Error> {
+        if self.is_over(id) || self.ends_with_one_look(id) {
+            return None;
+        }
         self.wait_for(WaitFor::Requests(&[id]), |engine| {
             if engine.is_over(id) {
                 return Some(None);

@@ -414,7 +414,7 @@ impl Core {
             .and_then(super::request::Request::posted);
         if let Some(handle) = posted {
             self.matching.cancel(handle);
-            self.counters.posted_gone.add(1);
+            self.counters.posted_withdrawn.add(1);
         }
         self.requests.release(request);
     }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use weft_fabric::Peer;
+
 use super::Engine;
 use super::on_complete::PersistentOperation;
 use super::protocol::SendMode;
 use super::request::{Phase, Request, Work};
 use super::request_id::RequestId;
+use crate::buffer::Buffer;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
@@ -56,10 +59,43 @@ impl Engine {
         }
         let slot = self.startable(id)?;
         let context = slot.context();
-        let operation = slot.on_complete().persistent.as_deref().cloned();
-        let operation = operation.expect("a persistent request has one");
-        slot.restart();
-        let begun = self.begin(id, context, operation);
+        // What is needed of it is copied: the slot may move while it begins.
+        let begun = match slot.restart() {
+            PersistentOperation::Send {
+                mode,
+                buffer,
+                to: Some(to),
+                tag,
+            } => {
+                let (mode, buffer, to, tag) = (*mode, buffer.clone(), *to, *tag);
+                self.begin_send(id, context, (mode, buffer, to, tag))
+            }
+            PersistentOperation::Receive {
+                from: Some(from),
+                tag,
+                ..
+            } => {
+                let (from, tag) = (*from, *tag);
+                self.post_receive(id, context, from, tag);
+                Ok(())
+            }
+            PersistentOperation::Send { to: None, .. }
+            | PersistentOperation::Receive { from: None, .. }
+            | PersistentOperation::Partitioned(None) => {
+                self.core.complete(id);
+                Ok(())
+            }
+            PersistentOperation::Collective { schedule, context } => {
+                let (schedule, context) = (Arc::clone(schedule), context.clone());
+                self.begin_schedule(schedule, context, id);
+                Ok(())
+            }
+            PersistentOperation::Partitioned(Some(channel)) => {
+                let channel = *channel;
+                self.begin_partitioned(channel);
+                Ok(())
+            }
+        };
         if begun.is_err()
             && let Some(slot) = self.core.requests.get_mut(id)
         {
@@ -68,50 +104,23 @@ impl Engine {
         begun
     }
 
-    /// Begins what a persistent request does.
-    fn begin(&mut self, id: RequestId, context: u32, operation: PersistentOperation) -> Result<()> {
-        match operation {
-            PersistentOperation::Send { to: None, .. } => self.core.complete(id),
-            PersistentOperation::Send {
-                mode,
-                buffer,
-                to: Some(to),
-                tag,
-            } => {
-                if mode == SendMode::Buffered {
-                    self.start_buffered(buffer, context, to, tag)?;
-                    self.core.complete(id);
-                } else if let Some(begun) = self.start_send(mode, buffer, context, to, tag)? {
-                    self.follow(begun, id);
-                } else {
-                    self.core.complete(id);
-                }
-            }
-            PersistentOperation::Receive { buffer, from, tag } => {
-                let Some(from) = from else {
-                    self.set_work(id, Work::receive_nothing());
-                    self.core.complete(id);
-                    return Ok(());
-                };
-                self.set_work(id, Work::receive(buffer));
-                self.post_receive(id, context, from, tag);
-            }
-            PersistentOperation::Collective { schedule, context } => {
-                self.begin_schedule(schedule, context, id);
-            }
-            PersistentOperation::Partitioned(None) => {
-                self.set_work(id, Work::receive_nothing());
-                self.core.complete(id);
-            }
-            PersistentOperation::Partitioned(Some(channel)) => self.begin_partitioned(channel),
+    /// Begins the send of a persistent request.
+    #[inline]
+    fn begin_send(
+        &mut self,
+        id: RequestId,
+        context: u32,
+        (mode, buffer, to, tag): (SendMode, Buffer, Peer, i32),
+    ) -> Result<()> {
+        if mode == SendMode::Buffered {
+            self.start_buffered(buffer, context, to, tag)?;
+            self.core.complete(id);
+        } else if let Some(begun) = self.start_send(mode, buffer, context, to, tag)? {
+            self.follow(begun, id);
+        } else {
+            self.core.complete(id);
         }
         Ok(())
-    }
-
-    fn set_work(&mut self, id: RequestId, work: Work) {
-        if let Some(slot) = self.core.requests.get_mut(id) {
-            slot.set_work(work);
-        }
     }
 }
 

@@ -171,7 +171,6 @@ impl Receiving {
         outcome.source = Some(from);
         outcome.tag = envelope.tag;
         outcome.bytes = fitted as u64;
-        outcome.mark = envelope.token.0;
         if fitted < data.len() {
             outcome.error = Some(truncated(from, envelope.tag, envelope.size, fitted));
         } else if !self.buffer.expects(envelope.signature) {

@@ -326,7 +326,7 @@ impl Request {
             return false;
         };
         if self.phase != Phase::Active
-            || self.has_on_complete
+            || self.has_on_complete && self.on_complete.is_anything_due()
             || self.group.is_some()
             || !receiving.end_plainly::<LONG>(signature, data)
         {
@@ -336,7 +336,8 @@ impl Request {
         self.outcome.tag = tag;
         self.outcome.bytes = data.len() as u64;
         self.phase = Phase::Complete;
-        self.is_plain = true;
+        // A persistent one keeps its slot.
+        self.is_plain = !self.has_on_complete;
         true
     }
 
@@ -400,11 +401,26 @@ impl Request {
         self.phase = Phase::Inactive;
     }
 
-    /// It is started.
-    pub(super) fn restart(&mut self) {
-        self.phase = Phase::Active;
-        self.work = Work::Nothing;
+    /// It is started: a receive is to be posted. Answers what it does.
+    #[inline]
+    pub(super) fn restart(&mut self) -> &PersistentOperation {
+        let operation = self.on_complete.persistent.as_deref();
+        let operation = operation.expect("a persistent request has one");
+        self.work = match operation {
+            PersistentOperation::Receive {
+                buffer,
+                from: Some(_),
+                ..
+            } => Work::receive(buffer.clone()),
+            PersistentOperation::Receive { from: None, .. }
+            | PersistentOperation::Partitioned(None) => Work::receive_nothing(),
+            PersistentOperation::Send { .. }
+            | PersistentOperation::Collective { .. }
+            | PersistentOperation::Partitioned(Some(_)) => Work::Nothing,
+        };
         self.outcome = Outcome::NONE;
+        self.phase = Phase::Active;
+        operation
     }
 
     /// What it does from now on.
@@ -530,13 +546,14 @@ impl Request {
     #[must_use]
     pub(super) fn deliver(
         &mut self,
-        from: Peer,
+        (from, mark): (Peer, Token),
         envelope: &Envelope,
         data: SharedBytes<'_>,
     ) -> bool {
         let Some((receiving, outcome)) = self.receiving_mut() else {
             return false;
         };
+        outcome.mark = mark.0;
         receiving.deliver(from, envelope, data, outcome);
         true
     }

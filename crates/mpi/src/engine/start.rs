@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Peer, Posted, Region, Rights, SharedBytes, Token, Uses};
+use weft_fabric::{Peer, Posted, Region, Rights, SharedBytes, Token, Uses, Written};
 use weft_matching::{Context, Pattern, Posting, Source, Tag};
 
 use super::Engine;
@@ -78,15 +78,13 @@ impl Engine {
             self.note_far(to, size);
         }
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
-            let head = envelope.to_head();
             let posted = match &buffer {
-                Buffer::Flat(region, _) => {
-                    self.fabric.try_send(to, &head, buffer::bytes_of(region))?
-                }
+                Buffer::Flat(region, _) => self.post_flat(to, &envelope, region)?,
                 Buffer::Typed(typed) => {
                     let packed = staged(&mut self.scratch, size);
                     typed.pack(&packed);
-                    self.fabric.try_send(to, &head, buffer::bytes_of(&packed))?
+                    self.fabric
+                        .try_send(to, &envelope.to_head(), buffer::bytes_of(&packed))?
                 }
             };
             if posted != Posted::Retry {
@@ -95,6 +93,25 @@ impl Engine {
         }
         self.start_slow_send(protocol, mode, buffer, envelope, to)
             .map(Some)
+    }
+
+    /// Sends an eager message for whose receiver nothing waits: if it is short, into its lane, as a call that
+    /// [ends at once](super::at_once) does.
+    #[inline]
+    fn post_flat(&mut self, to: Peer, envelope: &Envelope, region: &Region) -> Result<Posted> {
+        let data = buffer::bytes_of(region);
+        if let Some(lane) = self.writers.get(to.index()) {
+            match lane.write(envelope.to_words(), SharedBytes::of(data)) {
+                Written::Done => return Ok(Posted::Done),
+                Written::Unannounced => {
+                    self.announce_written(to);
+                    return Ok(Posted::Done);
+                }
+                // Not short, or the fabric knows why.
+                Written::Refused => {}
+            }
+        }
+        Ok(self.fabric.try_send(to, &envelope.to_head(), data)?)
     }
 
     /// A message may be one to another host.
@@ -196,8 +213,7 @@ impl Engine {
             load,
             request: Some(request),
         };
-        self.outbox.push(to, waiting);
-        self.flush();
+        self.post_waiting(to, waiting);
         if self.outbox.has(to, request) {
             self.core.counters.held_back.add(1);
             let message = (tag, context);
@@ -363,7 +379,7 @@ impl Engine {
             && let Some(handle) = slot.posted()
             && self.core.matching.cancel(handle)
         {
-            self.core.counters.posted_gone.add(1);
+            self.core.counters.posted_withdrawn.add(1);
             slot.cancel();
             self.core.complete(request);
         }

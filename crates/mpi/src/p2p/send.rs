@@ -144,6 +144,37 @@ mod tests {
         }
     }
 
+    /// The answer to a synchronous message takes no way of its own: one look ends both requests.
+    #[test]
+    fn a_synchronous_send_to_oneself_ends_with_its_message() {
+        let process = Process::new(Box::new(Local::group(1).remove(0)));
+        let world = process.world();
+        let (mut sent, mut received) = ([7; 9], [0; 9]);
+        let receive = world
+            .irecv(over(&mut received), Source::Rank(0), TagPattern::Exact(1))
+            .unwrap();
+        let send = world
+            .isend(SendMode::Synchronous, over(&mut sent), Target::Rank(0), 1)
+            .unwrap();
+        assert!(!process.lock().is_over(send), "nobody has looked yet");
+        process.lock().progress();
+        assert!(process.lock().is_over(send) && process.lock().is_over(receive));
+        process.wait(send).unwrap();
+        assert_eq!(process.wait(receive).unwrap().bytes, 9);
+        assert_eq!(received, sent);
+
+        // Where the receive comes later, too.
+        let send = world
+            .isend(SendMode::Synchronous, over(&mut sent), Target::Rank(0), 2)
+            .unwrap();
+        process.lock().progress();
+        assert!(process.test(send).unwrap().is_none());
+        world
+            .recv(over(&mut received), Source::Rank(0), TagPattern::Exact(2))
+            .unwrap();
+        process.wait(send).unwrap();
+    }
+
     #[test]
     fn a_persistent_send_that_fails_can_be_started_again() {
         let process = left_alone();

@@ -92,7 +92,7 @@ const KNOWN_BITS: u32 = 12;
 const TRIES: usize = 4;
 
 /// The step from a return address in this code.
-#[inline]
+#[inline(always)]
 fn step_from(code: &Code, address: usize) -> Option<Step> {
     // Half a word is enough: no object is that long.
     let place = (address - code.addresses.start) as u32;
@@ -108,6 +108,7 @@ fn step_from(code: &Code, address: usize) -> Option<Step> {
 }
 
 #[cold]
+#[inline(never)]
 fn learn(code: &Code, address: usize, place: u32, words: &[AtomicU64]) -> u32 {
     let step = rule_at(code, address).map_or(NONE, Step::pack);
     let free = words.iter().find(|word| word.load(Ordering::Relaxed) == 0);
@@ -190,8 +191,8 @@ fn here() -> (usize, usize, usize) {
 }
 
 /// Calls `each` with the return addresses of the frames of this thread, the innermost first, until it answers false. False if
-/// that was not possible: `each` may have been called for some.
-#[inline(never)]
+/// that was not possible: `each` may have been called for some. Part of its caller, whose own caller is the innermost.
+#[inline(always)]
 pub(super) fn trace(code: &Code, mut each: impl FnMut(usize) -> bool) -> bool {
     let (mut address, mut stack, mut frame) = here();
     for _ in 0..FRAMES {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::tests::{Random, random};
 use super::super::{Basic, Datatype, Recipe};
-use super::{BASE, PRIME, SignatureCode, representation};
+use super::{BASE, Digest, PRIME, SignatureCode, representation};
 
 /// A datatype of these elements, one behind the other, made otherwise than by chance.
 fn sequence(basics: &[Basic]) -> Arc<Datatype> {
@@ -136,4 +136,17 @@ fn the_field_is_one() {
     let divides = |divisor: &u32| PRIME.is_multiple_of(*divisor);
     assert!(!(2..256).any(|divisor| divides(&divisor)));
     assert!((1..PRIME).contains(&BASE));
+}
+
+#[test]
+fn so_many_times_is_one_after_the_other() {
+    let several = Digest::of(Basic::Int).then(Digest::of(Basic::Double));
+    let all = Basic::ALL.iter().map(|basic| Digest::of(*basic));
+    for digest in all.chain([Digest::NOTHING, several]) {
+        let mut sequence = Digest::NOTHING;
+        for count in 0..40 {
+            assert_eq!(digest.times(count), sequence, "{count} of {digest:?}");
+            sequence = sequence.then(digest);
+        }
+    }
 }

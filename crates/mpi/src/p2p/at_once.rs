@@ -106,13 +106,7 @@ impl Comm {
                 return self.recv_any_at_once((region, code), from, tag);
             }
         };
-        if !self.has_source(from) {
-            return None;
-        }
-        let peer = match from {
-            Source::Rank(rank) => Some(self.direct_peer(rank)?),
-            Source::Any | Source::Null => None,
-        };
+        let peer = self.peer_of_source(from)?;
         let (shared, wanted) = (self.shared(), (peer, tag.exact()));
         let mut engine = shared.try_take()?;
         let met = engine.receive_packed_at_once(elements, self.context(), wanted, shared.bell());
@@ -290,13 +284,7 @@ impl Comm {
     #[inline(never)]
     #[must_use]
     pub fn mprobe_at_once(&self, from: Source, tag: TagPattern) -> Option<(Message, Received)> {
-        if !self.has_source(from) {
-            return None;
-        }
-        let peer = match from {
-            Source::Rank(rank) => Some(self.direct_peer(rank)?),
-            Source::Any | Source::Null => None,
-        };
+        let peer = self.peer_of_source(from)?;
         let shared = self.shared();
         let mut engine = shared.try_take()?;
         let taken = engine.take_probed_at_once(self.context(), peer, tag.exact(), shared.bell());
@@ -310,10 +298,16 @@ impl Comm {
     #[inline(always)]
     #[must_use]
     pub fn has_source(&self, from: Source) -> bool {
+        self.peer_of_source(from).is_some()
+    }
+
+    /// The peer of such a source; `None` within for any. `None` if there are no messages of it here.
+    #[inline(always)]
+    fn peer_of_source(&self, from: Source) -> Option<Option<Peer>> {
         match from {
-            Source::Null => false,
-            Source::Any => !self.is_divided(),
-            Source::Rank(rank) => self.direct_peer(rank).is_some(),
+            Source::Null => None,
+            Source::Any => (!self.is_divided()).then_some(None),
+            Source::Rank(rank) => self.direct_peer(rank).map(Some),
         }
     }
 

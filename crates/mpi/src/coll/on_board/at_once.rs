@@ -10,6 +10,7 @@ use weft_fabric::Region;
 use weft_fabric::board::Board;
 
 use super::super::choice;
+use super::reductions::is_kept;
 use super::{ALLGATHER, ALLREDUCE, ALLTOALL, BCAST, GATHER, REDUCE, SCATTER};
 use crate::buffer;
 use crate::comm::Comm;
@@ -315,10 +316,10 @@ impl Comm {
     }
 }
 
-/// What this rank gives, if it is still there when it is its turn in the fold: as in [`reductions`](super::reductions).
+/// What this rank gives, if it is kept until it is its turn in the fold.
 #[inline(always)]
 fn kept<'a>((rank, size): (usize, usize), own: &'a Region, result: &Region) -> Option<&'a Region> {
-    (rank + 1 == size || !own.overlaps(result)).then_some(own)
+    is_kept((rank, size), own, result).then_some(own)
 }
 
 /// Combines what the members show, from the last to the first. This rank's `own` is not read from the board, if it is kept.

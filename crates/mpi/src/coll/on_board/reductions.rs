@@ -25,9 +25,15 @@ fn own(rank: usize, send: &Buffer, (start, bytes): (usize, usize)) -> Option<(us
     }
 }
 
-/// The same if it is still there when it is this rank's turn in the fold of `count` members: where the result goes over it, the first
-/// step overwrites it, unless it is what is copied then. It is not read from the board, because the others fetch those lines at
-/// the same time, and take them from this core.
+/// Whether what a rank gives is still there when it is its turn in the fold of `count` members: where the result goes over it, the
+/// first step overwrites it, unless it is what is copied then. What is kept is not read from the board, because the others fetch
+/// those lines at the same time, and take them from this core.
+#[inline(always)]
+pub(super) fn is_kept((rank, count): (usize, usize), own: &Region, result: &Region) -> bool {
+    rank + 1 == count || !own.overlaps(result)
+}
+
+/// A part of what this rank gives, if it has no gaps and is kept.
 #[inline]
 fn kept(
     (rank, count): (usize, usize),
@@ -39,8 +45,7 @@ fn kept(
     let Buffer::Flat(result, _) = receive else {
         return Some(own);
     };
-    let is_kept = rank + 1 == count || !own.1.overlaps(&result.part(at, bytes)?);
-    is_kept.then_some(own)
+    is_kept((rank, count), &own.1, &result.part(at, bytes)?).then_some(own)
 }
 
 /// Shows all that this rank gives.

@@ -6,8 +6,8 @@
 //!   counts itself in at the grant
 //!   opens its shared transfer
 //!   ── Assist{token, offset, address, length} ───►  remembers it; its next polls:
-//!   claim a block, move it                          claim a block, move it, complete it
-//!   claim a block, move it                          claim a block, move it, complete it
+//!   claim half of the blocks, move them             claim half of what is left, move it, complete it
+//!   claim half of what is left, move it             claim half of what is left, move it, complete it
 //!   none left: closes the shared transfer
 //!   waits for the blocks that the owner claimed
 //!   counts itself out
@@ -15,7 +15,8 @@
 //!
 //! A rank that waits in a large send has nothing else to do, and one core alone moves large blocks at the speed of its
 //! own path to memory. An owner that does not poll is not needed: the origin moves all blocks itself. It is not asked
-//! when it sleeps, nor when ranks outnumber cores.
+//! when it sleeps, nor when ranks outnumber cores, nor while it moves blocks of a transfer of its own: then both ends move
+//! theirs alone, in as few system calls as possible.
 //!
 //! # Who may touch what
 //! The [`SharedTransfer`] is in the origin's control block; its page says how blocks are claimed. The origin stays until
@@ -28,6 +29,7 @@
 //! the kernel, by cross-memory attach that was proven. A lying origin can name only its own memory, or nothing.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +42,7 @@ use crate::lane::{Packet, PacketKind, head, words};
 use crate::options::Use;
 use crate::outbound::Link;
 use crate::segment::Segment;
-use crate::shared_transfer::SharedTransfer;
+use crate::shared_transfer::{Share, SharedTransfer};
 
 /// From this length on it is worth asking.
 const WORTH_IT: usize = 128 << 10;
@@ -49,7 +51,7 @@ const WORTH_IT: usize = 128 << 10;
 /// 15–35 µs, and moving this alone 170.
 const WORTH_WAKING: usize = 2 << 20;
 
-/// Blocks of one turn of the owner and of one claim.
+/// The smallest part that is claimed.
 const BLOCK: usize = 64 << 10;
 
 /// Requests that are remembered; further ones are not met.
@@ -75,10 +77,10 @@ fn blocks_of(length: usize) -> u32 {
     u32::try_from(length.div_ceil(BLOCK)).unwrap_or(u32::MAX - 1)
 }
 
-/// A block of a region.
-fn block_of(region: Region, block: u32) -> Option<(usize, Region)> {
-    let start = block as usize * BLOCK;
-    let length = BLOCK.min(region.len().checked_sub(start)?);
+/// Blocks of a region, and where they begin.
+fn part_of(region: Region, blocks: &Range<u32>) -> Option<(usize, Region)> {
+    let start = blocks.start as usize * BLOCK;
+    let length = (blocks.len() * BLOCK).min(region.len().checked_sub(start)?);
     Some((start, region.part(start, length)?))
 }
 
@@ -110,9 +112,17 @@ impl Assistance {
         &self.segment.control(slot).origin.shared_transfer
     }
 
+    /// Whether a peer moves blocks of a transfer of its own.
+    fn is_busy(&self, peer: Peer) -> bool {
+        self.shared_transfer_of(peer.0).is_open()
+    }
+
     /// Whether to ask the owner for help.
     pub fn is_wanted(&self, request: &TransferRequest) -> bool {
         if request.region.len() < WORTH_IT || self.wish == Use::Off {
+            return false;
+        }
+        if self.is_busy(request.peer) && self.wish != Use::On {
             return false;
         }
         let load = self.segment.load();
@@ -155,11 +165,16 @@ impl Assistance {
             SharedBytes::of(&more.to_ne_bytes()),
         );
         let (mut own, mut result) = (0, Ok(()));
+        // Both may have begun at the same time.
+        let share = || match self.is_busy(peer) {
+            true => Share::Rest,
+            false => Share::Half,
+        };
         while result.is_ok()
-            && let Some(block) = shared.claim(ticket, blocks)
+            && let Some(claimed) = shared.claim(ticket, blocks, share())
         {
-            own += 1;
-            if let Some((at, part)) = block_of(region, block) {
+            own += claimed.len() as u32;
+            if let Some((at, part)) = part_of(region, &claimed) {
                 result = copy_by_attach(process, address + at as u64, part, access);
             }
         }
@@ -233,7 +248,7 @@ impl Assistance {
         self.requests.len()
     }
 
-    /// Moves one block for a peer, if it is there. Answers how many that were.
+    /// Moves some blocks for a peer, if there are any. Answers 1 if there were, else 0.
     #[cold]
     pub fn advance(
         &mut self,
@@ -272,8 +287,8 @@ impl Assistance {
         };
         let granted = grants.part(token, access, from, offset, length)?;
         let shared = self.shared_transfer_of(from.0);
-        let block = shared.claim(ticket, blocks_of(length))?;
-        let result = block_of(granted, block).map(|(at, part)| {
+        let claimed = shared.claim(ticket, blocks_of(length), Share::Half)?;
+        let result = part_of(granted, &claimed).map(|(at, part)| {
             let there = address.wrapping_add(at as u64);
             // What they read we write, and the other way round.
             match access {
@@ -281,7 +296,7 @@ impl Assistance {
                 Access::Write => copy_by_attach(process, there, part, Access::Read),
             }
         });
-        shared.complete_block(matches!(result, Some(Ok(()))));
+        shared.complete(claimed.len() as u32, matches!(result, Some(Ok(()))));
         Some(())
     }
 }
@@ -298,12 +313,15 @@ mod tests {
             let region = unsafe { Region::new(memory.as_mut_ptr(), length) };
             let mut next = 0;
             for block in 0..blocks_of(length) {
-                let (at, part) = block_of(region, block).expect("a block");
+                let (at, part) = part_of(region, &(block..block + 1)).expect("a block");
                 assert_eq!(at, next);
                 next += part.len();
             }
             assert_eq!(next, length);
-            assert!(block_of(region, blocks_of(length)).is_none_or(|(_, part)| part.is_empty()));
+            let blocks = blocks_of(length);
+            assert!(part_of(region, &(blocks..blocks + 1)).is_none_or(|(_, part)| part.is_empty()));
+            let (at, part) = part_of(region, &(0..blocks)).expect("all");
+            assert_eq!((at, part.len()), (0, length));
         }
     }
 }

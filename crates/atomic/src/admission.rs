@@ -30,6 +30,8 @@
 //! # What the owner may rely on
 //! * After [`close`](Admission::close) nobody enters, and no action of a user makes it live again.
 //! * When `users` is 0, or no living user is present, everything that users did happened before.
+//! * An owner that [holds](Admission::hold) a thing for one use does not use it up. A user that has used it up, and then finds
+//!   it [unoccupied](Admission::is_occupied), knows that the owner has let go and will not hold it again.
 //! * After [`void`](Admission::void) each user still inside is told so when it leaves ([`Left::Void`]). A user that was
 //!   told [`Left::Valid`] had finished before. So a reader that was stopped for a long time finds out that it must not
 //!   trust what it has read. A user cannot be stopped: a writer must be waited for.
@@ -236,6 +238,39 @@ impl Admission {
         self.state.fetch_or(VOID, Ordering::AcqRel);
     }
 
+    /// The owner counts itself in, while it reads for a user what is live: without using it up. False if it is not live, or full.
+    /// It has no presence, for the owner knows where it is.
+    pub fn hold(&self) -> bool {
+        let mut seen = self.state.load(Ordering::Relaxed);
+        while seen & LIVE != 0 && seen & USERS != USERS {
+            // Release: SYNC admission.enter. Acquire: as that of a user.
+            match self.state.compare_exchange_weak(
+                seen,
+                seen + 1,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(other) => seen = other,
+            }
+        }
+        false
+    }
+
+    /// The owner, which [held](Self::hold) it, counts itself out.
+    pub fn release(&self) {
+        // Release: SYNC admission.leave.
+        self.state.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether anybody is inside of what is for one use, in this generation: whoever has used it up asks for that, before it tells
+    /// others that nobody touches the thing any more.
+    pub fn is_occupied(&self, generation: u64) -> bool {
+        // SYNC admission.leave.
+        let state = self.state.load(Ordering::Acquire);
+        state >> GENERATION == generation && state & ONCE != 0 && state & USERS != 0
+    }
+
     /// Whether users can enter.
     pub fn is_live(&self) -> bool {
         self.state.load(Ordering::Acquire) & LIVE != 0
@@ -294,6 +329,20 @@ mod tests {
         assert!(!admission.is_live(), "closed is closed");
         assert!(admission.is_over());
         assert!(enter(&admission, &presence, 3).is_none());
+    }
+
+    #[test]
+    fn an_owner_holds_what_is_live_without_using_it_up() {
+        let (admission, presence) = (Admission::default(), Presence::default());
+        assert!(!admission.hold(), "never opened");
+        admission.open(2, true, 0);
+        assert!(admission.hold() && admission.is_live());
+        let visit = enter(&admission, &presence, 2).expect("the use is still there");
+        assert!(!admission.hold(), "and now it is not");
+        assert_eq!(visit.leave(), Left::Valid);
+        assert!(admission.is_occupied(2) && !admission.is_occupied(1));
+        admission.release();
+        assert!(!admission.is_occupied(2) && admission.is_over());
     }
 
     #[test]
@@ -447,6 +496,34 @@ mod models {
     #[test]
     fn a_writer_is_waited_for_beside_one_that_died_on_its_way_out() {
         a_writer_is_waited_for(1);
+    }
+
+    /// Who has used up what is for one use, and finds it unoccupied, is alone with the memory: the owner reads it only while it
+    /// holds it.
+    #[test]
+    fn an_owner_that_holds_is_gone_when_the_user_finds_nobody() {
+        check(|| {
+            let lent = lent(true);
+            let owner = {
+                let lent = lent.clone();
+                thread::spawn(move || {
+                    if lent.admission.hold() {
+                        // SAFETY: it is held.
+                        lent.memory.with(|memory| unsafe { _ = *memory });
+                        lent.admission.release();
+                    }
+                })
+            };
+            let visit = enter(&lent, 0).expect("who holds it does not use it up");
+            assert_eq!(visit.leave(), Left::Valid);
+            while lent.admission.is_occupied(1) {
+                thread::yield_now();
+            }
+            // SAFETY: it is used up, and unoccupied.
+            lent.memory.with_mut(|memory| unsafe { *memory = 1 });
+            owner.join().unwrap();
+            assert!(lent.admission.is_over());
+        });
     }
 
     /// A reader that was not waited for is told not to trust what it has read.

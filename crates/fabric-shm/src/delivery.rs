@@ -141,7 +141,8 @@ impl Deliver for Delivery<'_> {
             | PacketKind::Put
             | PacketKind::Chunk
             | PacketKind::End
-            | PacketKind::Assist => return self.portal_packet(from, packet),
+            | PacketKind::Assist
+            | PacketKind::Ask => return self.portal_packet(from, packet),
         }
         After::Open
     }

@@ -189,7 +189,7 @@ impl Shm {
         let mut done = 0;
         if self.portal.has_work() {
             let mut link = Link::new(&self.members, &mut self.outbound);
-            done += self.portal.advance(&mut link);
+            done += self.portal.advance(&mut link, sink);
         }
         let mut delivery = Delivery::new(
             &mut self.members,

@@ -77,6 +77,8 @@ pub(crate) enum PacketKind {
     End = 5,
     /// Asks the owner of a grant to move a part of a transfer: `portal/assist.rs`.
     Assist = 6,
+    /// Asks the owner of a grant to send bytes while whoever asks has not fetched them: `portal/chunks.rs`.
+    Ask = 7,
 }
 
 impl PacketKind {
@@ -89,6 +91,7 @@ impl PacketKind {
             4 => Self::Chunk,
             5 => Self::End,
             6 => Self::Assist,
+            7 => Self::Ask,
             _ => return None,
         })
     }

@@ -4,7 +4,8 @@
 //! ```text
 //!                    ┌─ own grants ─────────────── a copy
 //!   transfer ────────┼─ same process ───────────── a copy by pointer
-//!                    ├─ cross-memory attach ────── one system call, large ones with the owner's help: `assist`
+//!                    ├─ cross-memory attach ────── large gets, if the owner has time: it sends them through the lane: `asked`
+//!                    │                             else one system call, of large puts with the owner's help: `assist`
 //!                    └─ otherwise ──────────────── chunks through the lanes: `chunks`
 //! ```
 //!
@@ -14,7 +15,8 @@
 //! | `revoke` | waiting for users of a grant that is revoked |
 //! | `method` | which method works for which peer |
 //! | `transfer` | one transfer, as requested; by cross-memory attach |
-//! | `assist` | two cores for one large transfer |
+//! | `asked` | large gets that the owner sends while it polls |
+//! | `assist` | two cores for one large put |
 //! | `chunks` | the method that always works |
 //!
 //! # Safety of the plain copy
@@ -24,6 +26,7 @@
 //! whose maker promised that it stays valid until the grant is used up or revoked. A user is counted in while it copies,
 //! and `revoke` waits for it, reader or writer, without limit.
 
+mod asked;
 mod assist;
 mod chunks;
 mod grants;
@@ -41,6 +44,7 @@ use crate::options::Options;
 use crate::outbound::Link;
 use crate::segment::Segment;
 
+use asked::{AskedGets, Unfetched};
 use assist::Assistance;
 use chunks::Chunks;
 use grants::{GrantTable, TransferError};
@@ -57,6 +61,7 @@ pub(crate) struct Portal {
     grants: GrantTable,
     methods: Methods,
     chunks: Chunks,
+    asked: AskedGets,
     assistance: Assistance,
     /// How long a reader is waited for whose grant is revoked.
     patience: Duration,
@@ -70,6 +75,7 @@ impl Portal {
             grants: GrantTable::new(segment.clone(), me, records),
             methods: Methods::new(segment.clone(), options.refuses_attach()),
             chunks: Chunks::new(segment.shape()),
+            asked: AskedGets::new(segment.clone(), me, options.assist),
             assistance: Assistance::new(segment.clone(), me, options.assist),
             patience: options.patience,
             segment,
@@ -178,6 +184,9 @@ impl Portal {
         request: TransferRequest,
         process: u32,
     ) -> Result<Posted> {
+        if self.asked.are_wanted(&request) {
+            return self.asked.ask(link, request, process);
+        }
         let copied = if self.assistance.is_wanted(&request) {
             self.assistance.transfer(link, request, process)
         } else {
@@ -198,14 +207,23 @@ impl Portal {
     /// Whether there is anything to send, or to move for others.
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.chunks.backlog() + self.assistance.backlog() > 0
+        self.chunks.backlog() + self.assistance.backlog() > 0 || self.asked.are_under_way()
     }
 
-    /// Sends what there is to send, as far as the lanes have room, and moves a block for a peer. Answers how much that
-    /// was.
+    /// Sends what there is to send, as far as the lanes have room, moves blocks for a peer, and fetches what nobody sends. Answers
+    /// how much that was; never nothing while this rank waits for what it has asked for, lest it sleep before it has
+    /// fetched that.
     #[cold]
-    pub fn advance(&mut self, link: &mut Link<'_>) -> usize {
+    pub fn advance(&mut self, link: &mut Link<'_>, sink: &mut dyn Sink) -> usize {
         let mut done = 0;
+        if self.asked.are_under_way() {
+            done += self.asked.send(&self.grants, link);
+            let unfetched = self.asked.fetch_from_the_quiet(sink);
+            if let Some(unfetched) = unfetched {
+                self.fall_back(link, unfetched, sink);
+            }
+            done += usize::from(self.asked.expect_something());
+        }
         if self.chunks.backlog() > 0 {
             done += self.chunks.advance(&mut self.grants, link);
         }
@@ -217,20 +235,38 @@ impl Portal {
         done
     }
 
+    /// The kernel does not let us fetch what we have asked for.
+    #[cold]
+    fn fall_back(&mut self, link: &mut Link<'_>, unfetched: Unfetched, sink: &mut dyn Sink) {
+        let Unfetched { request, reason } = unfetched;
+        self.methods.fall_back(request.peer, reason.clone());
+        let failure = match self.chunks.request(link, request) {
+            Ok(Posted::Retry) => FabricError::System { what: reason },
+            Ok(_) => return,
+            Err(error) => error,
+        };
+        sink.transfer_completed(request.operation, Err(failure));
+    }
+
     /// Takes a packet about transfers. False if no honest peer sends it.
     #[must_use]
     pub fn receive(&mut self, from: Peer, packet: &Packet<'_>, sink: &mut dyn Sink) -> bool {
-        if packet.kind == PacketKind::Assist {
-            self.assistance.receive(from, packet);
-            return true;
+        match packet.kind {
+            PacketKind::Assist => self.assistance.receive(from, packet),
+            PacketKind::Ask => self.asked.receive_ask(&self.grants, from, packet),
+            PacketKind::Chunk if asked::is_of_one(packet) => {
+                return self.asked.receive_chunk(from, packet, sink);
+            }
+            _ => return self.chunks.receive(&mut self.grants, from, packet, sink),
         }
-        self.chunks.receive(&mut self.grants, from, packet, sink)
+        true
     }
 
     /// Ends all transfers with a peer that is lost.
     pub fn end_transfers_with(&mut self, peer: Peer, reason: &str, sink: &mut dyn Sink) {
         self.chunks
             .end_transfers_with(&mut self.grants, peer, reason, sink);
+        self.asked.end_with(peer, reason, sink);
     }
 
     /// Another process has the slot of a peer, with which no transfer is under way.

@@ -232,7 +232,9 @@ fn child(segment: &str, rank: &str, way: &str) {
             assist: Use::On,
             ..Options::default()
         },
+        // What its owner sends nobody has to be told of who takes it back.
         "gets taken back" | "puts taken back" => Options {
+            assist: Use::Off,
             patience: PATIENCE,
             ..Options::default()
         },

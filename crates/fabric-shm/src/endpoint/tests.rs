@@ -23,7 +23,7 @@ impl Sink for Quiet {
 /// within what was granted to it, and nothing else.
 #[test]
 fn a_peer_may_say_what_it_wants() {
-    const KINDS: [PacketKind; 7] = [
+    const KINDS: [PacketKind; 8] = [
         PacketKind::Message,
         PacketKind::Signal,
         PacketKind::Get,
@@ -31,6 +31,7 @@ fn a_peer_may_say_what_it_wants() {
         PacketKind::Chunk,
         PacketKind::End,
         PacketKind::Assist,
+        PacketKind::Ask,
     ];
     let options = Options {
         cross_memory: Use::Off,
@@ -67,7 +68,7 @@ fn a_peer_may_say_what_it_wants() {
                 _ => usual,
             };
             let words = match kind {
-                PacketKind::Get | PacketKind::Put | PacketKind::Assist => {
+                PacketKind::Get | PacketKind::Put | PacketKind::Assist | PacketKind::Ask => {
                     [word(0), word(token.0), word(100), word(900)]
                 }
                 _ => [word(0), word(0), word(1), word(0)],

@@ -1,5 +1,5 @@
-//! Assistance: two cores for one large transfer. The owner of a grant, while it polls, moves a part of what a peer is
-//! getting or putting.
+//! Assistance: two cores for one large put. The owner of a grant, while it polls, fetches a part of what a peer puts. Of gets,
+//! the owner [sends](super::asked) everything, if it polls.
 //!
 //! ```text
 //!   origin                                         owner
@@ -13,7 +13,7 @@
 //!   counts itself out
 //! ```
 //!
-//! A rank that waits in a large send has nothing else to do, and one core alone moves large blocks at the speed of its
+//! A rank that waits for a large put has nothing else to do, and one core alone moves large blocks at the speed of its
 //! own path to memory. An owner that does not poll is not needed: the origin moves all blocks itself. It is not asked
 //! when it sleeps, nor when ranks outnumber cores, nor while it moves blocks of a transfer of its own: then both ends move
 //! theirs alone, in as few system calls as possible.
@@ -31,13 +31,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use weft_fabric::{Peer, Region, SharedBytes, Token};
 
 use super::grants::{self, Access, GrantTable, TransferError};
 use super::method::{Method, Methods};
-use super::transfer::{TransferRequest, copy_by_attach};
+use super::transfer::{self, TransferRequest, copy_by_attach};
 use crate::lane::{Packet, PacketKind, head, words};
 use crate::options::Use;
 use crate::outbound::Link;
@@ -57,11 +56,7 @@ const BLOCK: usize = 64 << 10;
 /// Requests that are remembered; further ones are not met.
 const MOST: usize = 64;
 
-/// Looks at a helper's progress before the waiting gets slower, and the pause between two looks then.
-const LONG: u32 = 1 << 20;
-const PAUSE: Duration = Duration::from_micros(100);
-
-/// Transfer of a peer that this rank helps with.
+/// Put of a peer that this rank helps with.
 #[derive(Clone, Copy, Debug)]
 struct AssistRequest {
     from: Peer,
@@ -70,7 +65,6 @@ struct AssistRequest {
     address: u64,
     length: usize,
     ticket: u32,
-    access: Access,
 }
 
 fn blocks_of(length: usize) -> u32 {
@@ -90,7 +84,7 @@ pub(crate) struct Assistance {
     segment: Arc<Segment>,
     me: u32,
     wish: Use,
-    /// Transfers of peers to help with, oldest first.
+    /// Puts of peers to help with, oldest first.
     requests: VecDeque<AssistRequest>,
     /// Names the latest transfer that we asked for help with.
     ticket: u32,
@@ -119,7 +113,8 @@ impl Assistance {
 
     /// Whether to ask the owner for help.
     pub fn is_wanted(&self, request: &TransferRequest) -> bool {
-        if request.region.len() < WORTH_IT || self.wish == Use::Off {
+        let is_large = request.region.len() >= WORTH_IT;
+        if request.access == Access::Read || !is_large || self.wish == Use::Off {
             return false;
         }
         if self.is_busy(request.peer) && self.wish != Use::On {
@@ -134,7 +129,7 @@ impl Assistance {
         free || self.wish == Use::On
     }
 
-    /// Carries out a transfer to or from this process, with the owner's help if it has time.
+    /// Carries out a put to this process, with the owner's help if it has time.
     pub fn transfer(
         &mut self,
         link: &mut Link<'_>,
@@ -156,13 +151,12 @@ impl Assistance {
         let shared = self.shared_transfer_of(self.me);
         shared.open(ticket);
         let start = region.as_ptr().addr() as u64;
-        let more = u64::from(ticket) << 1 | u64::from(access == Access::Write);
         // If the lane is full, or the peer is gone, we are alone: nothing is lost.
         let _ = link.post(
             peer,
             PacketKind::Assist,
             &head([token.0, offset, start, length]),
-            SharedBytes::of(&more.to_ne_bytes()),
+            SharedBytes::of(&ticket.to_ne_bytes()),
         );
         let (mut own, mut result) = (0, Ok(()));
         // Both may have begun at the same time.
@@ -191,30 +185,13 @@ impl Assistance {
     /// Waits until the helper has moved the blocks that it has claimed. False if it has died before.
     fn helper_ends(&self, helper: Peer, blocks: u64) -> bool {
         let shared = self.shared_transfer_of(self.me);
-        let mut looks = 0u32;
-        while !shared.has_completed(blocks) {
-            looks = looks.saturating_add(1);
-            if looks < LONG && !looks.is_multiple_of(1024) {
-                std::hint::spin_loop();
-                continue;
-            }
-            if self.segment.is_dead(helper.0) {
-                return shared.has_completed(blocks);
-            }
-            if looks < LONG {
-                // It has lost its core in the middle of a block: it may have ours.
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(PAUSE);
-            }
-        }
-        true
+        transfer::until(&self.segment, helper, || shared.has_completed(blocks))
     }
 
     /// Remembers that a peer asks for help.
     pub fn receive(&mut self, from: Peer, packet: &Packet<'_>) {
         let [token, offset, address, length] = words(&packet.head);
-        let Some(more) = packet.data.read::<8>().map(u64::from_ne_bytes) else {
+        let Some(ticket) = packet.data.read::<4>().map(u32::from_ne_bytes) else {
             return;
         };
         let Ok(length) = usize::try_from(length) else {
@@ -227,12 +204,7 @@ impl Assistance {
                 offset,
                 address,
                 length,
-                ticket: (more >> 1) as u32,
-                access: if more & 1 == 0 {
-                    Access::Read
-                } else {
-                    Access::Write
-                },
+                ticket,
             });
         }
     }
@@ -280,21 +252,17 @@ impl Assistance {
             address,
             length,
             ticket,
-            access,
         } = request;
         let &Method::Attach(process) = methods.towards(from) else {
             return None;
         };
-        let granted = grants.part(token, access, from, offset, length)?;
+        let granted = grants.part(token, Access::Write, from, offset, length)?;
         let shared = self.shared_transfer_of(from.0);
         let claimed = shared.claim(ticket, blocks_of(length), Share::Half)?;
         let result = part_of(granted, &claimed).map(|(at, part)| {
             let there = address.wrapping_add(at as u64);
-            // What they read we write, and the other way round.
-            match access {
-                Access::Read => copy_by_attach(process, there, part, Access::Write),
-                Access::Write => copy_by_attach(process, there, part, Access::Read),
-            }
+            // What they write we read.
+            copy_by_attach(process, there, part, Access::Read)
         });
         shared.complete(claimed.len() as u32, matches!(result, Some(Ok(()))));
         Some(())

@@ -26,7 +26,7 @@ use std::collections::{HashMap, VecDeque};
 use weft_fabric::{FabricError, Peer, Posted, Region, Result, SharedBytes, Sink, Token};
 
 use super::grants::{Access, GrantTable, Refusal};
-use super::transfer::TransferRequest;
+use super::transfer::{self, TransferRequest};
 use crate::lane::{Packet, PacketKind, head, words};
 use crate::layout::Shape;
 use crate::outbound::Link;
@@ -101,7 +101,7 @@ impl Chunks {
     /// No transfers, through lanes of this shape.
     pub fn new(shape: &Shape) -> Self {
         Self {
-            piece: shape.data.min(shape.bulk / 4) as usize,
+            piece: piece(shape),
             next_id: 0,
             own: HashMap::new(),
             outgoing: VecDeque::new(),
@@ -217,29 +217,11 @@ impl Chunks {
 
     /// Sends chunks of one transfer until its turn ends or the lane has no spare room.
     fn send_chunks(&self, bytes: &mut Outgoing, link: &mut Link<'_>) -> usize {
-        let mut done = 0;
-        while done < TURN && bytes.sent < bytes.source.len() {
-            let length = self.piece.min(bytes.source.len() - bytes.sent);
-            if !link.has_spare_room(bytes.to, length) {
-                break;
-            }
-            let Some(part) = bytes.source.part(bytes.sent, length) else {
-                break;
-            };
-            // SAFETY: whoever made the region promised that it is valid until the transfer has ended, or until the
-            // grant was revoked: then it was taken off `outgoing`, by `end` or `cancel_served`.
-            let data = unsafe { SharedBytes::new(part.as_ptr(), length) };
-            let role = if bytes.grant.is_some() { ANSWER } else { PUT };
-            let chunk = head([bytes.id, bytes.sent as u64, role, 0]);
-            match link.post(bytes.to, PacketKind::Chunk, &chunk, data) {
-                Ok(Posted::Done) => {
-                    bytes.sent += length;
-                    done += 1;
-                }
-                _ => break,
-            }
-        }
-        done
+        let role = if bytes.grant.is_some() { ANSWER } else { PUT };
+        let role = (bytes.to, bytes.id, role);
+        // SAFETY: whoever made the region promised that it is valid until the transfer has ended, or until the
+        // grant was revoked: then it was taken off `outgoing`, by `end` or `cancel_served`.
+        unsafe { send_chunks(link, role, bytes.source, &mut bytes.sent, self.piece) }
     }
 
     /// Handles what a peer sent about transfers. False if no honest peer sends it.
@@ -258,7 +240,7 @@ impl Chunks {
             PacketKind::Chunk if head[2] == ANSWER => self.receive_answer(from, head, packet.data),
             PacketKind::Chunk => self.receive_put(grants, from, head, packet.data),
             PacketKind::End => self.receive_end(from, head, sink),
-            PacketKind::Assist | PacketKind::Message | PacketKind::Signal => true,
+            PacketKind::Assist | PacketKind::Ask | PacketKind::Message | PacketKind::Signal => true,
         }
     }
 
@@ -424,17 +406,60 @@ impl Chunks {
             .collect();
         ended.sort_unstable();
         for id in ended {
-            if let Some(transfer) = self.own.remove(&id) {
-                let reason = reason.to_owned();
-                let lost = Err(FabricError::PeerLost { peer, reason });
-                sink.transfer_completed(transfer.request.operation, lost);
+            if let Some(ended) = self.own.remove(&id) {
+                transfer::lose(&ended.request, reason, sink);
             }
         }
     }
 }
 
+/// Most bytes of a chunk.
+pub(super) fn piece(shape: &Shape) -> usize {
+    shape.data.min(shape.bulk / 4) as usize
+}
+
+/// Sends chunks of a transfer from `sent` on until its turn ends or the lane has no spare room: to whom, and the transfer's number
+/// and what its bytes are for, as a chunk says it. Answers how many.
+///
+/// # Safety
+/// `source` is valid for reads.
+pub(super) unsafe fn send_chunks(
+    link: &mut Link<'_>,
+    (to, id, role): (Peer, u64, u64),
+    source: Region,
+    sent: &mut usize,
+    piece: usize,
+) -> usize {
+    let mut done = 0;
+    while done < TURN && *sent < source.len() {
+        let length = piece.min(source.len() - *sent);
+        if !link.has_spare_room(to, length) {
+            break;
+        }
+        let Some(part) = source.part(*sent, length) else {
+            break;
+        };
+        // SAFETY: as the caller promises.
+        let data = unsafe { SharedBytes::new(part.as_ptr(), length) };
+        let chunk = head([id, *sent as u64, role, 0]);
+        match link.post(to, PacketKind::Chunk, &chunk, data) {
+            Ok(Posted::Done) => {
+                *sent += length;
+                done += 1;
+            }
+            _ => break,
+        }
+    }
+    done
+}
+
 /// Takes the next chunk of a transfer; false if it is not the next.
-fn take_chunk(target: Region, received: &mut usize, at: u64, data: SharedBytes<'_>) -> bool {
+pub(super) fn take_chunk(
+    target: Region,
+    received: &mut usize,
+    at: u64,
+    data: SharedBytes<'_>,
+) -> bool {
     if at != *received as u64 || data.is_empty() {
         return false;
     }

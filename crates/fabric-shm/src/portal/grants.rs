@@ -172,6 +172,12 @@ pub(crate) fn enter<'a>(
     })
 }
 
+/// Whether anybody is still inside of a grant for one use that its token names.
+pub(crate) fn is_occupied(record: &GrantRecord, token: Token) -> bool {
+    let (_, generation, _) = split_token(token);
+    record.admission.is_occupied(generation)
+}
+
 /// Why a transfer that its user carries out did not move the bytes.
 #[derive(Debug)]
 pub(crate) enum TransferError {

@@ -1,7 +1,9 @@
 //! Transfer: one transfer, carried out by the peer that asks: counted in at the grant, moved, counted out.
 
+use std::time::Duration;
+
 use weft_atomic::admission::Visit;
-use weft_fabric::{FabricError, Operation, Peer, Region, Result, Token};
+use weft_fabric::{FabricError, Operation, Peer, Region, Result, Sink, Token};
 use weft_sys::attach::{self, Remote};
 
 use super::grants::{self, Access, GrantUse, TransferError};
@@ -61,6 +63,39 @@ impl TransferRequest {
         let result = carry(address, self.region, self.access);
         grants::settle(self.peer, visit, result)
     }
+}
+
+/// A transfer ends because its peer is lost, for this reason.
+pub(crate) fn lose(request: &TransferRequest, reason: &str, sink: &mut dyn Sink) {
+    let (peer, reason) = (request.peer, reason.to_owned());
+    let lost = Err(FabricError::PeerLost { peer, reason });
+    sink.transfer_completed(request.operation, lost);
+}
+
+/// Looks at what another process does before the waiting gets slower, and the pause between two looks then.
+const LONG: u32 = 1 << 20;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Waits for another process that is in the middle of moving some bytes, until it is done. False if it has died before.
+pub(crate) fn until(segment: &Segment, other: Peer, is_done: impl Fn() -> bool) -> bool {
+    let mut looks = 0u32;
+    while !is_done() {
+        looks = looks.saturating_add(1);
+        if looks < LONG && !looks.is_multiple_of(1024) {
+            std::hint::spin_loop();
+            continue;
+        }
+        if segment.is_dead(other.0) {
+            return is_done();
+        }
+        if looks < LONG {
+            // It has lost its core in the middle: it may have ours.
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    true
 }
 
 /// Moves bytes to or from another process, by cross-memory attach.

@@ -80,6 +80,11 @@ pub(crate) enum Inside {
     Others,
 }
 
+/// A grant that its owner holds.
+#[must_use = "who does not release it stays inside"]
+#[derive(Debug)]
+pub(crate) struct Held(u32);
+
 /// Grants of one rank. Those below `records` have a record of the same number in the segment.
 #[derive(Debug)]
 pub(crate) struct GrantTable {
@@ -334,6 +339,19 @@ impl GrantTable {
             return None;
         }
         grant.region.part(usize::try_from(offset).ok()?, length)
+    }
+
+    /// Counts the owner in while it reads a grant for a peer, which stays live for that: to be [released](Self::release). `None` if it is
+    /// not live.
+    #[must_use]
+    pub fn hold(&self, token: Token) -> Option<Held> {
+        let index = self.find(token)?;
+        self.admission(index).hold().then_some(Held(index))
+    }
+
+    /// Counts the owner out.
+    pub fn release(&self, Held(index): Held) {
+        self.admission(index).release();
     }
 
     /// Counts a peer out whom the owner served.

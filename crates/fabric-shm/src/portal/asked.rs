@@ -41,8 +41,8 @@ use crate::segment::Segment;
 /// In the third word of a chunk's head: bytes of an asked get.
 const ASKED: u64 = 2;
 
-/// From this length on it is worth asking: what is shorter travels with its message.
-const WORTH_ASKING: usize = 64 << 10;
+/// From this length on it is worth asking. Messages of up to 64 KiB travel with their envelope where there are few processes; with more, shorter ones.
+const WORTH_ASKING: usize = 16 << 10;
 
 /// From this length on it is worth waking the owner for it, if it has a core to wake on: that takes 15 to 35 µs.
 const WORTH_WAKING: usize = 2 << 20;

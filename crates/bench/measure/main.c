@@ -20,7 +20,7 @@ static const struct {
     void (*run)(struct task *task);
 } workloads[] = {
     {"pingpong", pingpong}, {"bandwidth", bandwidth}, {"copy", copy},   {"stream", stream},
-    {"exchange", exchange}, {"collective", collective}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
+    {"exchange", exchange}, {"collective", collective}, {"form", collective_form}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
     {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
     {"raw", raw},           {"switches", switches},         {"instructions", instructions},
     {"packing", packing},   {"gaps", gaps},

@@ -53,6 +53,7 @@ void switches(struct task *task);
 void stream(struct task *task);
 void exchange(struct task *task);
 void collective(struct task *task);
+void collective_form(struct task *task);
 void routine(struct task *task);
 void oneway(struct task *task);
 void matching(struct task *task);

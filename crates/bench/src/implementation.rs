@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, embedded so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 16] = [
+const SOURCES: [(&str, &str); 17] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
     ("stream.c", include_str!("../measure/stream.c")),
     ("collective.c", include_str!("../measure/collective.c")),
+    ("forms.c", include_str!("../measure/forms.c")),
     ("routine.c", include_str!("../measure/routine.c")),
     ("matching.c", include_str!("../measure/matching.c")),
     ("raw.c", include_str!("../measure/raw.c")),

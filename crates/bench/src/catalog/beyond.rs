@@ -1,6 +1,8 @@
 //! Experiments beyond the sources: the project's own promises of speed, each beside the peers.
 
-use super::scaling::{collectives_ranks, collectives_small, growth, matching_depth};
+use super::scaling::{
+    collectives_forms, collectives_ranks, collectives_small, growth, matching_depth,
+};
 use super::sources::bare_copy;
 use super::{
     budget, encrypted, over_libfabric, over_tcp, pair, per_implementation, powers, raw_stream,
@@ -117,6 +119,17 @@ pub fn experiments() -> Vec<Experiment> {
                 "collectives-small",
                 "Collectives of two ranks",
                 collectives_small,
+            )
+        },
+        Experiment {
+            notes: &[
+                "Two ranks on cores of their own, blocks of so many bytes; timed as in collectives-small. Non-blocking calls are begun and \
+                 waited for at once. A barrier stands at 1 B.",
+            ],
+            ..base(
+                "collectives-forms",
+                "Other collectives of two ranks, and non-blocking ones",
+                collectives_forms,
             )
         },
         Experiment {

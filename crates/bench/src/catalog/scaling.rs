@@ -24,7 +24,6 @@ const COLLECTIVES: [(&str, &str, usize); 8] = [
 ];
 
 pub(super) fn collectives_small(participants: &Participants, effort: Effort) -> Plan {
-    let mut series = Vec::new();
     let calls = [
         "barrier",
         "allreduce",
@@ -34,19 +33,57 @@ pub(super) fn collectives_small(participants: &Participants, effort: Effort) -> 
         "allgather",
         "alltoall",
     ];
-    for call in calls {
+    let sizes = effort.pick(vec![8, 1024, 65_536], powers(8, 1 << 20));
+    of_two_ranks(participants, effort, "collective", &calls, &sizes)
+}
+
+pub(super) fn collectives_forms(participants: &Participants, effort: Effort) -> Plan {
+    let calls = [
+        "scatter",
+        "gatherv",
+        "scatterv",
+        "allgatherv",
+        "alltoallv",
+        "scan",
+        "exscan",
+        "reduce_scatter",
+        "reduce_scatter_block",
+        "neighbor_allgather",
+        "neighbor_alltoall",
+        "ibarrier",
+        "ibcast",
+        "igather",
+        "iallgather",
+        "ialltoall",
+        "ireduce",
+        "iallreduce",
+    ];
+    let sizes = effort.pick(vec![8, 1024], vec![8, 64, 512, 4096, 32_768, 262_144]);
+    of_two_ranks(participants, effort, "form", &calls, &sizes)
+}
+
+/// Collectives of two ranks at some sizes, a panel for each call; `verb` is the workload of the measuring program.
+fn of_two_ranks(
+    participants: &Participants,
+    effort: Effort,
+    verb: &str,
+    calls: &[&'static str],
+    sizes: &[usize],
+) -> Plan {
+    let mut series = Vec::new();
+    for &call in calls {
+        // A barrier has no size, and a logarithmic axis no zero.
         let sizes = match call {
-            "barrier" => vec![0],
-            _ => effort.pick(vec![8, 1024, 65_536], powers(8, 1 << 20)),
+            "barrier" | "ibarrier" => &[0],
+            _ => sizes,
         };
         series.extend(per_implementation(
             participants,
             "",
             call,
             |implementation| {
-                let request = |size| format!("collective call={call} size={size}");
+                let request = |size| format!("{verb} call={call} size={size}");
                 let task = |size| timed(implementation, 2, request(size), Convert::Microseconds);
-                // A barrier has no size, and a logarithmic axis no zero.
                 let place = |size: usize| size.max(1) as f64;
                 sizes
                     .iter()

@@ -291,6 +291,14 @@ pub(super) const TARGETS: &[Target] = &[
         )
     },
     Target {
+        places: (0.0, 4096.0),
+        ..at_most(
+            "other collectives of two ranks, and non-blocking ones, to 4 KiB",
+            "collectives-forms",
+            1.0,
+        )
+    },
+    Target {
         panel: "barrier",
         places: (3.0, f64::INFINITY),
         reference: Reference::Device(SWITCHES),

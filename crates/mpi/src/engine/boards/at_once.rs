@@ -4,8 +4,8 @@
 //! If it does not come, or if a member shows something else, the collective is *begun*: the full path, which the call takes
 //! then, goes on behind this rank's [arrival](super::Epochs::enter), and has all the ways to wait and to explain.
 
-use weft_fabric::board::{Board, Note};
-use weft_fabric::{Fabric, Region};
+use weft_fabric::Fabric;
+use weft_fabric::board::{Board, Place};
 use weft_fiber as fiber;
 
 use super::super::Engine;
@@ -14,10 +14,10 @@ use super::epochs::{Audience, wake};
 use super::{BoardId, CommunicatorBoard};
 
 /// What a rank does in the one epoch of a collective.
-pub(crate) struct Part<'a> {
+pub(crate) struct Part<W> {
     pub call: BoardCall,
-    /// The data that it shows.
-    pub shows: Option<&'a Region>,
+    /// The data that it shows: so many bytes, and what writes them.
+    pub shows: (usize, W),
     /// Who waits for it.
     pub audience: Audience,
     /// What it waits for.
@@ -25,11 +25,16 @@ pub(crate) struct Part<'a> {
 }
 
 impl Engine {
-    /// Takes this rank's part in a collective. The board, from which the data can be read, if the collective has ended for
-    /// this rank but for that. `None` if anything is not as usual: either without effect, or the collective is begun; the
-    /// full path knows which.
+    /// Takes this rank's part in a collective, and does `end` with the board, from which what others show can be read, when what is
+    /// waited for is there. False if anything is not as usual, or if `end` finds that: either without effect, or the collective is begun;
+    /// the full path knows which.
     #[inline(always)]
-    pub(crate) fn take_part_at_once(&mut self, id: BoardId, part: &Part<'_>) -> Option<&Board> {
+    pub(crate) fn take_part_at_once(
+        &mut self,
+        id: BoardId,
+        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+        end: impl FnOnce(&Board) -> bool,
+    ) -> bool {
         let Self {
             core,
             writers,
@@ -38,16 +43,18 @@ impl Engine {
         } = self;
         // Who listens is told when it begins and ends.
         if core.events.are_wanted() || !core.mismatches.is_empty() {
-            return None;
+            return false;
         }
-        let place = core.boards.get_mut(id)?;
+        let Some(place) = core.boards.get_mut(id) else {
+            return false;
+        };
         if place.call.is_some() || place.lost.is_some() {
-            return None;
+            return false;
         }
-        let mut call = part.call;
+        let (mut call, (length, write)) = (part.call, part.shows);
         call.note.length |= place.history.bits();
-        if !place.board.show(part.shows, call.note) {
-            return None;
+        if !place.board.show(length, write, call.note) {
+            return false;
         }
         place.before = place.history.last;
         place.history.add(call.note.call);
@@ -61,38 +68,39 @@ impl Engine {
         } else {
             place.wake_all(&mut **fabric, part.audience, call.note.number);
         }
-        let Some(awaited) = part.awaited else {
-            core.counters.collectives_ended.add(1);
-            return Some(&place.board);
-        };
-        if !place.is_there(awaited, call.note) && !place.comes(&mut **fabric, awaited, call.note) {
+        let came = part.awaited.is_none_or(|awaited| {
+            place.is_there(awaited, &call) || place.comes(&mut **fabric, awaited, &call)
+        });
+        if !came || !end(&place.board) {
             (place.call, place.is_begun) = (Some(call), true);
-            return None;
+            return false;
         }
         core.counters.collectives_ended.add(1);
-        Some(&place.board)
+        true
     }
 }
 
 impl CommunicatorBoard {
     /// Whether all for whom a call waits have arrived, for the same call.
     #[inline(always)]
-    fn is_there(&mut self, awaited: Awaited, note: Note) -> bool {
+    fn is_there(&mut self, awaited: Awaited, call: &BoardCall) -> bool {
+        let (note, alike) = (call.note, call.alike());
         match awaited {
-            Awaited::All => self.board.all_show(note),
-            Awaited::One(member) => self.board.shows(member, note),
-            Awaited::Room(_) | Awaited::First(_) | Awaited::Reason => false,
+            Awaited::All => self.board.all_show(note, alike),
+            Awaited::One(member) => self.board.shows(member, note, alike),
+            Awaited::First(count) => self.board.first_show(count, note, alike),
+            Awaited::Room(_) | Awaited::Reason => false,
         }
     }
 
     /// Looks a few times more.
     #[inline(never)]
-    fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, note: Note) -> bool {
+    fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, call: &BoardCall) -> bool {
         self.awaited = Some(awaited);
         let came = self.ends_soon(fabric, Self::comes_in_turn);
         self.awaited = None;
         // A failure stays: the full path finds it.
-        came && self.failure.is_none() && self.is_there(awaited, note)
+        came && self.failure.is_none() && self.is_there(awaited, call)
     }
 
     /// Those who are missing get this core, once. Not from a fiber: others of its worker may run here.

@@ -11,7 +11,7 @@ use weft_mpi::op::Predefined;
 use weft_sys::span::Region;
 
 use super::collective::{elements, with_board};
-use super::uneven::Number;
+use super::uneven::{Number, is_address};
 use super::{MOST, alone, bytes};
 use crate::generated::constants as k;
 use crate::{c, state};
@@ -49,7 +49,7 @@ pub unsafe fn reduce(
     let root = root.cast_unsigned();
     if root != comm.rank() {
         // SAFETY: as the caller promises.
-        return unsafe { elements(sendbuf.cast_mut(), count, datatype) }
+        return unsafe { operand(sendbuf.cast_mut(), count, datatype) }
             .is_some_and(|own| comm.reduce_at_once(own, None, reduction, root));
     }
     // SAFETY: as the caller promises, at the root.
@@ -82,6 +82,38 @@ pub unsafe fn allreduce(
         .is_some_and(|(own, result)| comm.allreduce_at_once(own, &result, reduction))
 }
 
+/// Some elements of a reduction, not none: also pairs of a value and an index, which other calls leave to the checks.
+///
+/// # Safety
+/// As for [`bytes`].
+#[inline(always)]
+unsafe fn operand(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Elements> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if state::dense(datatype).0 == 0 {
+            return pairs(address, count, datatype);
+        }
+        elements(address, count, datatype)
+    }
+}
+
+/// Some pairs, if there are no gaps between them: of `MPI_2INT` any number, of `MPI_DOUBLE_INT` one.
+///
+/// # Safety
+/// As for [`bytes`].
+#[inline(never)]
+unsafe fn pairs(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Elements> {
+    let datatype = state::predefined_datatype(datatype)?.datatype();
+    if !is_address(address) || !(1..=MOST.cast_signed()).contains(&count) {
+        return None;
+    }
+    let count = count as usize;
+    let (_, length) = datatype.flat(count).filter(|(start, _)| *start == 0)?;
+    // SAFETY: the bytes of these elements, which are together, stay valid until the operation has ended, as the caller promises.
+    let region = unsafe { Region::new(address.cast(), length) };
+    Some((region, datatype.code(count)))
+}
+
 /// What a rank gives and where the result goes, which is the same with `MPI_IN_PLACE`.
 ///
 /// # Safety
@@ -94,12 +126,12 @@ pub(super) unsafe fn operands(
     datatype: c::Datatype,
 ) -> Option<(Elements, Region)> {
     // SAFETY: as the caller promises.
-    let (result, code) = unsafe { elements(recvbuf, count, datatype) }?;
+    let (result, code) = unsafe { operand(recvbuf, count, datatype) }?;
     if sendbuf.cast_mut() == k::MPI_IN_PLACE {
         return Some(((result, code), result));
     }
     // SAFETY: as the caller promises.
-    let own = unsafe { elements(sendbuf.cast_mut(), count, datatype) }?;
+    let own = unsafe { operand(sendbuf.cast_mut(), count, datatype) }?;
     // The same memory on both sides is an error.
     (own.0.as_ptr() != result.as_ptr()).then_some((own, result))
 }

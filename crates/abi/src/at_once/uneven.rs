@@ -129,7 +129,7 @@ impl<C: Number, D: Number> Lists<C, D> {
 
 /// Whether elements handled here may begin there.
 #[inline(always)]
-fn is_address(address: *mut c_void) -> bool {
+pub(super) fn is_address(address: *mut c_void) -> bool {
     address.addr().wrapping_sub(PAGE) <= LAST
 }
 

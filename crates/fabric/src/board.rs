@@ -664,6 +664,47 @@ mod tests {
     }
 
     #[test]
+    fn what_is_shown_in_parts_comes_across() {
+        let mut boards = boards(3);
+        let (capacity, alike) = (boards[0].capacity(), 0xffff_0000);
+        let (whole, short) = (Memory::patterned(capacity, 1), Memory::filled(8, 1));
+        let note = |length| Note {
+            call: 7,
+            number: 1,
+            length,
+        };
+        assert!(!boards[0].show(8, |place| place.write(1, &short.region()), note(0)));
+        assert!(!boards[0].show(8, |place| place.write(usize::MAX, &short.region()), note(0)));
+        assert!(!boards[0].show(capacity + 1, |_| true, note(0)));
+        assert_eq!(boards[0].arrivals.epoch(), 0, "nothing has happened");
+        for length in [0, 16, Board::INLINE, Board::INLINE + 8, capacity] {
+            for (me, board) in boards.iter_mut().enumerate() {
+                let half = length / 16 * 8;
+                let parts = [whole.part(0, half), whole.part(half, length - half)];
+                let shown = board.show(
+                    length,
+                    |place| place.write(0, &parts[0]) && place.write(half, &parts[1]),
+                    note(me as u32),
+                );
+                assert!(shown, "{length}");
+            }
+            // The lengths in the notes differ, by bits that need not be alike.
+            assert!(boards[2].first_show(2, note(5), alike));
+            assert!(
+                boards[1].shows(2, note(2), u32::MAX) && !boards[1].shows(2, note(3), u32::MAX)
+            );
+            assert!(!boards[0].first_show(3, note(1 << 16), alike));
+            for board in &mut boards {
+                assert!(board.all_show(note(0), alike) && !board.all_show(note(0), u32::MAX));
+                for member in 0..3 {
+                    let data = board.data(member, length, 0, length).expect("there");
+                    assert_eq!(data.to_vec(), whole.bytes()[..length]);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_last_to_leave_is_told() {
         let mut boards = boards(2);
         let memory = boards[0].memory().clone();

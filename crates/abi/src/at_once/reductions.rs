@@ -5,6 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use weft_mpi::Comm;
 use weft_mpi::coll::Elements;
 use weft_mpi::datatype::Basic;
 use weft_mpi::op::Predefined;
@@ -49,7 +50,7 @@ pub unsafe fn reduce(
     let root = root.cast_unsigned();
     if root != comm.rank() {
         // SAFETY: as the caller promises.
-        return unsafe { operand(sendbuf.cast_mut(), count, datatype) }
+        return unsafe { elements(sendbuf.cast_mut(), count, datatype) }
             .is_some_and(|own| comm.reduce_at_once(own, None, reduction, root));
     }
     // SAFETY: as the caller promises, at the root.
@@ -77,31 +78,39 @@ pub unsafe fn allreduce(
     let Some(reduction) = reduction(op, datatype) else {
         return false;
     };
+    if matches!(reduction.0, Predefined::Minloc | Predefined::Maxloc) {
+        // SAFETY: as the caller promises.
+        return unsafe { allreduce_of_pairs(sendbuf, recvbuf, count, datatype, reduction, comm) };
+    }
     // SAFETY: as the caller promises.
     unsafe { operands(sendbuf, recvbuf, count, datatype) }
         .is_some_and(|(own, result)| comm.allreduce_at_once(own, &result, reduction))
 }
 
-/// Some elements of a reduction, not none: also pairs of a value and an index, which other calls leave to the checks.
+/// `MPI_Allreduce` of pairs: not among what others do.
 ///
 /// # Safety
-/// As for [`bytes`].
-#[inline(always)]
-unsafe fn operand(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Elements> {
+/// As the head of the module says.
+#[inline(never)]
+unsafe fn allreduce_of_pairs(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    reduction: (Predefined, Basic),
+    comm: &Comm,
+) -> bool {
     // SAFETY: as the caller promises.
-    unsafe {
-        if state::dense(datatype).0 == 0 {
-            return pairs(address, count, datatype);
-        }
-        elements(address, count, datatype)
-    }
+    both(sendbuf, recvbuf, |address| unsafe {
+        pairs(address, count, datatype)
+    })
+    .is_some_and(|(own, result)| comm.allreduce_at_once(own, &result, reduction))
 }
 
 /// Some pairs, if there are no gaps between them: of `MPI_2INT` any number, of `MPI_DOUBLE_INT` one.
 ///
 /// # Safety
 /// As for [`bytes`].
-#[inline(never)]
 unsafe fn pairs(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Elements> {
     let datatype = state::predefined_datatype(datatype)?.datatype();
     if !is_address(address) || !(1..=MOST.cast_signed()).contains(&count) {
@@ -126,12 +135,23 @@ pub(super) unsafe fn operands(
     datatype: c::Datatype,
 ) -> Option<(Elements, Region)> {
     // SAFETY: as the caller promises.
-    let (result, code) = unsafe { operand(recvbuf, count, datatype) }?;
+    both(sendbuf, recvbuf, |address| unsafe {
+        elements(address, count, datatype)
+    })
+}
+
+/// The same, by what finds the elements at an address.
+#[inline(always)]
+fn both(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    find: impl Fn(*mut c_void) -> Option<Elements>,
+) -> Option<(Elements, Region)> {
+    let (result, code) = find(recvbuf)?;
     if sendbuf.cast_mut() == k::MPI_IN_PLACE {
         return Some(((result, code), result));
     }
-    // SAFETY: as the caller promises.
-    let own = unsafe { operand(sendbuf.cast_mut(), count, datatype) }?;
+    let own = find(sendbuf.cast_mut())?;
     // The same memory on both sides is an error.
     (own.0.as_ptr() != result.as_ptr()).then_some((own, result))
 }

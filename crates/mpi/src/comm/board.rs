@@ -137,8 +137,8 @@ impl Comm {
         met
     }
 
-    /// Takes this rank's part in a small collective, and does `end` with the board. False if that is not all that there is to do, or if
-    /// `end` says so: the full path does the rest, or everything.
+    /// Takes this rank's part in a small collective, and does `end` with the board. False if that is not all that there is to do:
+    /// the full path does the rest, or everything.
     #[inline(always)]
     pub(crate) fn take_part_at_once<W: FnOnce(&Place<'_>) -> bool>(
         &self,
@@ -149,7 +149,25 @@ impl Comm {
             return false;
         };
         let part = part(Form::Blocking.numbered(number));
-        let ended = engine.take_part_at_once(id, part, end);
+        let Some(board) = engine.take_part_at_once(id, part) else {
+            return false;
+        };
+        self.count_begun(number);
+        end(board)
+    }
+
+    /// The same where `end` may find that this is not all that there is to do.
+    #[inline(always)]
+    pub(crate) fn take_part_if_at_once<W: FnOnce(&Place<'_>) -> bool>(
+        &self,
+        part: impl FnOnce(u32) -> Part<W>,
+        end: impl FnOnce(&Board) -> bool,
+    ) -> bool {
+        let Some((id, number, mut engine)) = self.come_by_bias() else {
+            return false;
+        };
+        let part = part(Form::Blocking.numbered(number));
+        let ended = engine.take_part_if_at_once(id, part, end);
         if ended {
             self.count_begun(number);
         }

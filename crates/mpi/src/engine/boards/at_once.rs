@@ -5,10 +5,11 @@
 //! then, goes on behind this rank's [arrival](super::Epochs::enter), and has all the ways to wait and to explain.
 
 use weft_fabric::Fabric;
-use weft_fabric::board::{Board, Place};
+use weft_fabric::board::{Board, Note, Place};
 use weft_fiber as fiber;
 
 use super::super::Engine;
+use super::super::counters::Counters;
 use super::communicator_board::{Awaited, BoardCall};
 use super::epochs::{Audience, wake};
 use super::{BoardId, CommunicatorBoard};
@@ -25,16 +26,47 @@ pub(crate) struct Part<W> {
 }
 
 impl Engine {
-    /// Takes this rank's part in a collective, and does `end` with the board, from which what others show can be read, when what is
-    /// waited for is there. False if anything is not as usual, or if `end` finds that: either without effect, or the collective is begun;
-    /// the full path knows which.
+    /// Takes this rank's part in a collective. The board, from which the data can be read, if the collective has ended for
+    /// this rank but for that. `None` if anything is not as usual: either without effect, or the collective is begun; the
+    /// full path knows which.
     #[inline(always)]
     pub(crate) fn take_part_at_once(
         &mut self,
         id: BoardId,
         part: Part<impl FnOnce(&Place<'_>) -> bool>,
+    ) -> Option<&Board> {
+        let (place, counters, _) = self.arrive_at_once(id, part)?;
+        counters.collectives_ended.add(1);
+        Some(&place.board)
+    }
+
+    /// The same of a collective that `end` ends, unless it finds with the board that this is not all that there is to do: then it is
+    /// begun, too.
+    #[inline(always)]
+    pub(crate) fn take_part_if_at_once(
+        &mut self,
+        id: BoardId,
+        part: Part<impl FnOnce(&Place<'_>) -> bool>,
         end: impl FnOnce(&Board) -> bool,
     ) -> bool {
+        let Some((place, counters, call)) = self.arrive_at_once(id, part) else {
+            return false;
+        };
+        if !end(&place.board) {
+            (place.call, place.is_begun) = (Some(call), true);
+            return false;
+        }
+        counters.collectives_ended.add(1);
+        true
+    }
+
+    /// Arrives at the board for a collective, and answers it if what is waited for is there: with the counters, and the call.
+    #[inline(always)]
+    fn arrive_at_once(
+        &mut self,
+        id: BoardId,
+        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+    ) -> Option<(&mut CommunicatorBoard, &Counters, BoardCall)> {
         let Self {
             core,
             writers,
@@ -43,18 +75,16 @@ impl Engine {
         } = self;
         // Who listens is told when it begins and ends.
         if core.events.are_wanted() || !core.mismatches.is_empty() {
-            return false;
+            return None;
         }
-        let Some(place) = core.boards.get_mut(id) else {
-            return false;
-        };
+        let place = core.boards.get_mut(id)?;
         if place.call.is_some() || place.lost.is_some() {
-            return false;
+            return None;
         }
         let (mut call, (length, write)) = (part.call, part.shows);
         call.note.length |= place.history.bits();
         if !place.board.show(length, write, call.note) {
-            return false;
+            return None;
         }
         place.before = place.history.last;
         place.history.add(call.note.call);
@@ -68,23 +98,22 @@ impl Engine {
         } else {
             place.wake_all(&mut **fabric, part.audience, call.note.number);
         }
-        let came = part.awaited.is_none_or(|awaited| {
-            place.is_there(awaited, &call) || place.comes(&mut **fabric, awaited, &call)
-        });
-        if !came || !end(&place.board) {
-            (place.call, place.is_begun) = (Some(call), true);
-            return false;
+        if let Some(awaited) = part.awaited {
+            let expected = (call.note, call.alike());
+            if !place.is_there(awaited, expected) && !place.comes(&mut **fabric, awaited, expected)
+            {
+                (place.call, place.is_begun) = (Some(call), true);
+                return None;
+            }
         }
-        core.counters.collectives_ended.add(1);
-        true
+        Some((place, &core.counters, call))
     }
 }
 
 impl CommunicatorBoard {
-    /// Whether all for whom a call waits have arrived, for the same call.
+    /// Whether all for whom a call waits have arrived, for the same call: that of a note, of whose length these bits are alike on all.
     #[inline(always)]
-    fn is_there(&mut self, awaited: Awaited, call: &BoardCall) -> bool {
-        let (note, alike) = (call.note, call.alike());
+    fn is_there(&mut self, awaited: Awaited, (note, alike): (Note, u32)) -> bool {
         match awaited {
             Awaited::All => self.board.all_show(note, alike),
             Awaited::One(member) => self.board.shows(member, note, alike),
@@ -95,12 +124,12 @@ impl CommunicatorBoard {
 
     /// Looks a few times more.
     #[inline(never)]
-    fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, call: &BoardCall) -> bool {
+    fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, expected: (Note, u32)) -> bool {
         self.awaited = Some(awaited);
         let came = self.ends_soon(fabric, Self::comes_in_turn);
         self.awaited = None;
         // A failure stays: the full path finds it.
-        came && self.failure.is_none() && self.is_there(awaited, call)
+        came && self.failure.is_none() && self.is_there(awaited, expected)
     }
 
     /// Those who are missing get this core, once. Not from a fiber: others of its worker may run here.

@@ -52,7 +52,13 @@ impl Comm {
         let kept = kept((self.rank() as usize, size), &own, &result);
         let shows = (kept.is_none().then_some(&own), Audience::Root(root));
         take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(board, Operands::whole(size, each), kept, &result, &combine)
+            fold(
+                board,
+                Operands::whole(size, result.len()),
+                kept,
+                &result,
+                &combine,
+            )
         })
     }
 
@@ -82,7 +88,13 @@ impl Comm {
         let kept = kept((self.rank() as usize, size), &own, result);
         let shows = (Some(&own), Audience::All);
         take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(board, Operands::whole(size, each), kept, result, &combine)
+            fold(
+                board,
+                Operands::whole(size, result.len()),
+                kept,
+                result,
+                &combine,
+            )
         })
     }
 
@@ -142,7 +154,13 @@ impl Comm {
         }
         let kept = kept((rank, count), &own, result);
         take_part(self, &shape, shows, Some(Awaited::First(count)), |board| {
-            fold(board, Operands::whole(count, each), kept, result, &combine)
+            fold(
+                board,
+                Operands::whole(count, result.len()),
+                kept,
+                result,
+                &combine,
+            )
         })
     }
 

@@ -139,7 +139,7 @@ impl Comm {
             audience: Audience::Nobody,
             awaited: Some(Awaited::All),
         };
-        self.take_part_at_once(part, |board| {
+        self.take_part_if_at_once(part, |board| {
             for member in (0..size).filter(|member| *member != rank) {
                 let into = block(member);
                 let length = into.len();
@@ -168,7 +168,7 @@ impl Comm {
             audience: Audience::Nobody,
             awaited: Some(Awaited::One(root)),
         };
-        self.take_part_at_once(part, |board| take_own(board, root, rank, &own))
+        self.take_part_if_at_once(part, |board| take_own(board, root, rank, &own))
     }
 
     /// `MPI_Scatterv` of the root, which gets `own`, unless it is in place. Each rank gets its `block`.
@@ -250,7 +250,7 @@ impl Comm {
             audience: Audience::All,
             awaited: Some(Awaited::All),
         };
-        self.take_part_at_once(part, |board| {
+        self.take_part_if_at_once(part, |board| {
             for member in (0..size).filter(|member| *member != rank) {
                 if !take_own(board, member, rank, &into(member)) {
                     return false;

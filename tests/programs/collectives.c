@@ -144,6 +144,113 @@ static void roots_ahead(void) {
     free(all);
 }
 
+/* Lists of blocks, scans and parts of reductions where ranks come in different ways: with the datatype of MPI, with one of their own that has the
+ * same elements, or in place; blocks of no element, and of as many as lie beside a stamp on a board or do not. */
+static void ways_mixed(void) {
+    static const int sizes[] = {0, 1, 57, 58, 59, 600, 9000};
+    enum { ROUNDS = 4 * (int)(sizeof sizes / sizeof *sizes) };
+    int n = check_size, me = check_rank;
+    int *lengths = malloc(sizeof(int) * n), *places = malloc(sizeof(int) * n), *sent = malloc(sizeof(int) * n);
+    MPI_Datatype one;
+    MPI_Type_contiguous(1, MPI_INT, &one);
+    MPI_Type_commit(&one);
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = sizes[round / 4], root = round % n, way = (round + me) % 3, total = 0;
+        MPI_Datatype type = way == 1 ? one : MPI_INT;
+        for (int r = 0; r < n; r++) {
+            lengths[r] = (r + round) % 3 ? count : count / 2 - count / 4 * 2;
+            places[r] = total;
+            total += lengths[r] + 1;
+        }
+        int own = lengths[me], in_place = way == 2;
+        for (int i = 0; i < own; i++) a[i] = VALUE(me, i);
+        memset(b, 0xff, sizeof(int) * total);
+        if (in_place) memcpy(b + places[me], a, sizeof(int) * own);
+        if (me == root)
+            MPI_Gatherv(in_place ? MPI_IN_PLACE : a, own, type, b, lengths, places, type, root, MPI_COMM_WORLD);
+        else MPI_Gatherv(a, own, type, NULL, NULL, NULL, MPI_DATATYPE_NULL, root, MPI_COMM_WORLD);
+        for (int r = 0; r < n && me == root; r++) {
+            for (int i = 0; i < lengths[r]; i++) CHECK(b[places[r] + i] == VALUE(r, i));
+            CHECK(b[places[r] + lengths[r]] == -1);
+        }
+        memset(a, 0xff, sizeof(int) * (own + 1));
+        if (me == root)
+            MPI_Scatterv(b, lengths, places, type, in_place ? MPI_IN_PLACE : a, own, type, root, MPI_COMM_WORLD);
+        else MPI_Scatterv(NULL, NULL, NULL, MPI_DATATYPE_NULL, a, own, type, root, MPI_COMM_WORLD);
+        for (int i = 0; i < own && !(me == root && in_place); i++) CHECK(a[i] == VALUE(me, i));
+        CHECK(a[own] == -1);
+
+        for (int i = 0; i < own; i++) a[i] = VALUE(me, i);
+        memset(b, 0xff, sizeof(int) * total);
+        if (in_place) memcpy(b + places[me], a, sizeof(int) * own);
+        MPI_Allgatherv(in_place ? MPI_IN_PLACE : a, own, type, b, lengths, places, type, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++) {
+            for (int i = 0; i < lengths[r]; i++) CHECK(b[places[r] + i] == VALUE(r, i));
+            CHECK(b[places[r] + lengths[r]] == -1);
+        }
+
+        /* What two ranks give each other is of one length, so that each may be in place. */
+        total = 0;
+        for (int r = 0; r < n; r++) {
+            sent[r] = (me + r + round) % 3 ? count : 0;
+            places[r] = total;
+            total += sent[r] + 1;
+        }
+        for (int r = 0; r < n; r++)
+            for (int i = 0; i < sent[r]; i++) a[places[r] + i] = VALUE(me * 64 + r, i);
+        memset(b, 0xff, sizeof(int) * total);
+        if (in_place) {
+            for (int r = 0; r < n; r++) memcpy(b + places[r], a + places[r], sizeof(int) * sent[r]);
+            MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, b, sent, places, type, MPI_COMM_WORLD);
+        } else MPI_Alltoallv(a, sent, places, type, b, sent, places, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < n; r++) {
+            for (int i = 0; i < sent[r]; i++) CHECK(b[places[r] + i] == VALUE(r * 64 + me, i));
+            CHECK(b[places[r] + sent[r]] == -1);
+        }
+
+        int *result = in_place ? a : b;
+        const void *operand = in_place ? MPI_IN_PLACE : a;
+        for (int i = 0; i < count; i++) a[i] = me + i;
+        MPI_Scan(operand, result, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) CHECK(result[i] == me * (me + 1) / 2 + (me + 1) * i);
+        for (int i = 0; i < count; i++) a[i] = me + i;
+        MPI_Exscan(operand, result, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < count && me > 0; i++) CHECK(result[i] == (me - 1) * me / 2 + me * i);
+        for (int i = 0; i < count * n; i++) a[i] = me + i;
+        MPI_Reduce_scatter_block(operand, result, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++) CHECK(result[i] == n * (n - 1) / 2 + n * (me * count + i));
+        total = 0;
+        for (int r = 0; r < n; r++) {
+            places[r] = total;
+            total += lengths[r];
+        }
+        for (int i = 0; i < total; i++) a[i] = me + i;
+        MPI_Reduce_scatter(operand, result, lengths, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < own; i++) CHECK(result[i] == n * (n - 1) / 2 + n * (places[me] + i));
+
+        /* Pairs with a gap behind each, between value and index, and without. */
+        struct { double value; int rank; } mine[2] = {{(me * 5 + round) % n, me}, {-me, me}}, least[2], first;
+        struct { short value; int rank; } small = {(short)me, me}, largest;
+        int both[4] = {me, me, -me, me}, most[4];
+        memcpy(&first, mine, sizeof first);
+        MPI_Allreduce(in_place ? MPI_IN_PLACE : &mine[0], &first, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+        MPI_Allreduce(mine, least, 2, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);
+        MPI_Allreduce(&small, &largest, 1, MPI_SHORT_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+        MPI_Allreduce(both, most, 2, MPI_2INT, MPI_MAXLOC, MPI_COMM_WORLD);
+        int at = n;
+        for (int r = n - 1; r >= 0; r--)
+            if ((r * 5 + round) % n == (int)first.value) at = r;
+        for (int r = 0; r < n; r++) CHECK((r * 5 + round) % n <= first.value);
+        CHECK(first.rank == at && least[1].value == 1 - n && least[1].rank == n - 1);
+        CHECK(largest.value == n - 1 && largest.rank == n - 1);
+        CHECK(most[0] == n - 1 && most[1] == n - 1 && most[2] == 0 && most[3] == 0);
+    }
+    MPI_Type_free(&one);
+    free(lengths);
+    free(places);
+    free(sent);
+}
+
 int main(int argc, char **argv) {
     check_init(&argc, &argv);
     int n = check_size, me = check_rank;
@@ -303,6 +410,7 @@ int main(int argc, char **argv) {
     MPI_Op_free(&compose);
     MPI_Type_free(&line);
 
+    ways_mixed();
     freed_under_way(1);
     freed_under_way(5000);
 

@@ -734,25 +734,29 @@ static void aliases(void) {
         *places = calloc(n, sizeof *places), *bytes = calloc(n, sizeof *bytes);
     MPI_Datatype *types = calloc(n, sizeof *types);
     for (int i = 0; i < n; i++) counts[i] = 1, places[i] = i, bytes[i] = 4 * i, types[i] = MPI_INT;
-    GIVES(MPI_ERR_BUFFER, MPI_Allreduce(data, data, 1, MPI_INT, MPI_SUM, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Iallreduce(data, data, 1, MPI_INT, MPI_SUM, comm, &request));
-    GIVES(MPI_ERR_BUFFER, MPI_Allreduce_init(data, data, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request));
-    GIVES(MPI_ERR_BUFFER, MPI_Scan(data, data, 1, MPI_INT, MPI_SUM, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Exscan(data, data, 1, MPI_INT, MPI_SUM, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Reduce_scatter_block(data, data, 1, MPI_INT, MPI_SUM, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Reduce_scatter(data, data, counts, MPI_INT, MPI_SUM, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Alltoall(data, 1, MPI_INT, data, 1, MPI_INT, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Alltoallv(data, counts, places, MPI_INT, data, counts, places, MPI_INT, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Alltoallw(data, counts, bytes, types, data, counts, bytes, types, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Allgather(data + check_rank, 1, MPI_INT, data, 1, MPI_INT, comm));
-    GIVES(MPI_ERR_BUFFER, MPI_Allgatherv(data + check_rank, 1, MPI_INT, data, counts, places, MPI_INT, comm));
-    if (check_rank == 0) {
-        /* At the root alone: the others would wait for it. */
-        GIVES(MPI_ERR_BUFFER, MPI_Reduce(data, data, 1, MPI_INT, MPI_SUM, 0, comm));
-        GIVES(MPI_ERR_BUFFER, MPI_Gather(data, 1, MPI_INT, data, 1, MPI_INT, 0, comm));
-        GIVES(MPI_ERR_BUFFER, MPI_Gatherv(data, 1, MPI_INT, data, counts, places, MPI_INT, 0, comm));
-        GIVES(MPI_ERR_BUFFER, MPI_Scatter(data, 1, MPI_INT, data, 1, MPI_INT, 0, comm));
-        GIVES(MPI_ERR_BUFFER, MPI_Scatterv(data, counts, places, MPI_INT, data, 1, MPI_INT, 0, comm));
+    /* By messages, and on a board, where calls may end at once. */
+    for (int round = 0; round < 2; round++) {
+        GIVES(MPI_ERR_BUFFER, MPI_Allreduce(data, data, 1, MPI_INT, MPI_SUM, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Iallreduce(data, data, 1, MPI_INT, MPI_SUM, comm, &request));
+        GIVES(MPI_ERR_BUFFER, MPI_Allreduce_init(data, data, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request));
+        GIVES(MPI_ERR_BUFFER, MPI_Scan(data, data, 1, MPI_INT, MPI_SUM, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Exscan(data, data, 1, MPI_INT, MPI_SUM, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Reduce_scatter_block(data, data, 1, MPI_INT, MPI_SUM, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Reduce_scatter(data, data, counts, MPI_INT, MPI_SUM, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Alltoall(data, 1, MPI_INT, data, 1, MPI_INT, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Alltoallv(data, counts, places, MPI_INT, data, counts, places, MPI_INT, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Alltoallw(data, counts, bytes, types, data, counts, bytes, types, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Allgather(data + check_rank, 1, MPI_INT, data, 1, MPI_INT, comm));
+        GIVES(MPI_ERR_BUFFER, MPI_Allgatherv(data + check_rank, 1, MPI_INT, data, counts, places, MPI_INT, comm));
+        if (check_rank == 0) {
+            /* At the root alone: the others would wait for it. */
+            GIVES(MPI_ERR_BUFFER, MPI_Reduce(data, data, 1, MPI_INT, MPI_SUM, 0, comm));
+            GIVES(MPI_ERR_BUFFER, MPI_Gather(data, 1, MPI_INT, data, 1, MPI_INT, 0, comm));
+            GIVES(MPI_ERR_BUFFER, MPI_Gatherv(data, 1, MPI_INT, data, counts, places, MPI_INT, 0, comm));
+            GIVES(MPI_ERR_BUFFER, MPI_Scatter(data, 1, MPI_INT, data, 1, MPI_INT, 0, comm));
+            GIVES(MPI_ERR_BUFFER, MPI_Scatterv(data, counts, places, MPI_INT, data, 1, MPI_INT, 0, comm));
+        }
+        for (int call = 0; call < 6; call++) MPI_Barrier(comm);
     }
     /* Not aliased: no elements, arguments that are not significant, parts of one array, interleaved types. */
     GIVES(MPI_SUCCESS, MPI_Allreduce(data, data, 0, MPI_INT, MPI_SUM, comm));

@@ -21,6 +21,8 @@ mod collective;
 mod edge;
 mod elements;
 mod one_sided;
+mod reductions;
+mod uneven;
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -40,6 +42,8 @@ use crate::{c, state};
 pub use collective::*;
 pub use edge::*;
 pub use one_sided::*;
+pub use reductions::*;
+pub use uneven::*;
 
 /// Most elements that are handled here, a power of two less one. The engine decides whether their bytes are
 /// few enough.

@@ -536,6 +536,54 @@ static void allreduce(void)
     MPI_Allreduce(words[0], words[1], bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static const int lengths[] = {1, 1}, places[] = {0, 1};
+
+static void gatherv(void)
+{
+    MPI_Gatherv(words[0], 1, MPI_DOUBLE, words[1], lengths, places, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
+static void scatterv(void)
+{
+    MPI_Scatterv(words[0], lengths, places, MPI_DOUBLE, words[1], 1, MPI_DOUBLE, 1, MPI_COMM_WORLD);
+}
+
+static void allgatherv(void)
+{
+    MPI_Allgatherv(words[0], 1, MPI_DOUBLE, words[1], lengths, places, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+static void alltoallv(void)
+{
+    MPI_Alltoallv(words[0], lengths, places, MPI_DOUBLE, words[1], lengths, places, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+static void reduce_scatter(void)
+{
+    MPI_Reduce_scatter(words[0], words[1], lengths, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void reduce_scatter_block(void)
+{
+    MPI_Reduce_scatter_block(words[0], words[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* The rank that counts is the first: it waits for nobody. */
+static void scan(void)
+{
+    MPI_Scan(words[0], words[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void exscan(void)
+{
+    MPI_Exscan(words[0], words[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void maxloc(void)
+{
+    MPI_Allreduce(words[0], words[1], 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+}
+
 /* The collective that is asked for, or none. */
 static void (*collective_of(const struct task *task))(void)
 {
@@ -543,7 +591,10 @@ static void (*collective_of(const struct task *task))(void)
         const char *name;
         void (*body)(void);
     } all[] = {{"barrier", barrier},   {"bcast", bcast},   {"gather", gather},      {"allgather", allgather},
-               {"alltoall", alltoall}, {"reduce", reduce}, {"allreduce", allreduce}};
+               {"alltoall", alltoall}, {"reduce", reduce}, {"allreduce", allreduce}, {"gatherv", gatherv},
+               {"scatterv", scatterv}, {"allgatherv", allgatherv}, {"alltoallv", alltoallv},
+               {"reduce_scatter", reduce_scatter}, {"reduce_scatter_block", reduce_scatter_block},
+               {"scan", scan}, {"exscan", exscan}, {"maxloc", maxloc}};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         if (task_is(task, "call", all[index].name))
             return all[index].body;

@@ -70,6 +70,25 @@ pub struct Board {
     written: Written,
 }
 
+/// Where the data of a member go for the next epoch.
+#[derive(Debug)]
+pub struct Place<'a> {
+    memory: &'a SharedMemory,
+    start: usize,
+    length: usize,
+}
+
+impl Place<'_> {
+    /// Writes a part of them, behind so many bytes. False if they are fewer.
+    #[inline(always)]
+    #[must_use]
+    pub fn write(&self, offset: usize, part: &Region) -> bool {
+        let end = offset.checked_add(part.len());
+        end.is_some_and(|end| end <= self.length)
+            && self.memory.write_from(self.start + offset, part)
+    }
+}
+
 #[derive(Debug)]
 struct Lines {
     memory: SharedMemory,
@@ -285,23 +304,30 @@ impl Board {
         rest.store(note.rest(), Ordering::Relaxed);
     }
 
-    /// Writes all that this member shows in the next epoch, and arrives there: false, without effect, if there is no room yet,
-    /// or never.
+    /// Writes all that this member shows in the next epoch, `length` bytes by `write`, and arrives there: false, without effect, if
+    /// there is no room yet, or never, or if `write` says so.
     #[inline(always)]
     #[must_use]
-    pub fn show(&mut self, data: Option<&Region>, note: Note) -> bool {
-        let length = data.map_or(0, Region::len);
+    pub fn show(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(&Place<'_>) -> bool,
+        note: Note,
+    ) -> bool {
         if length > Self::INLINE {
-            return self.show_long(data, note);
+            return self.show_long(length, write, note);
         }
         if !self.arrivals.has_room(&self.lines, ROWS) {
             return false;
         }
         let row = arrivals::row(self.arrivals.epoch() + 1);
         let line = self.lines.line(row, self.me());
-        if let Some(data) = data
-            && !self.lines.memory.write_from(line + HEAD, data)
-        {
+        let place = Place {
+            memory: &self.lines.memory,
+            start: line + HEAD,
+            length,
+        };
+        if !write(&place) {
             return false;
         }
         let [stamp, call, rest] = self.lines.words_at(line);
@@ -314,37 +340,62 @@ impl Board {
     }
 
     #[inline(never)]
-    fn show_long(&mut self, data: Option<&Region>, note: Note) -> bool {
-        let length = data.map_or(0, Region::len);
-        let written = self.has_room(length) && data.is_none_or(|data| self.write(length, 0, data));
+    fn show_long(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(&Place<'_>) -> bool,
+        note: Note,
+    ) -> bool {
+        if length > self.capacity() || !self.has_room(length) {
+            return false;
+        }
+        self.written.write(self.lines.payload, length);
+        let row = arrivals::row(self.arrivals.epoch() + 1);
+        let place = Place {
+            memory: &self.lines.memory,
+            start: self.lines.data(row, self.me(), length),
+            length,
+        };
+        let written = write(&place);
         if written {
             self.arrive(note);
         }
         written
     }
 
-    /// Whether a member has arrived at this epoch with this note.
+    /// Whether a member has arrived at this epoch with this note, of whose length only the bits of `alike` are compared.
     #[inline(always)]
     #[must_use]
-    pub fn shows(&self, member: usize, note: Note) -> bool {
+    pub fn shows(&self, member: usize, note: Note, alike: u32) -> bool {
         let row = arrivals::row(self.arrivals.epoch());
         let [stamp, call, rest] = self.lines.words(row, member);
+        let alike = u64::from(alike) << 32 | u64::from(u32::MAX);
         self.arrivals.has_by(stamp)
             && call.load(Ordering::Relaxed) == note.call
-            && rest.load(Ordering::Relaxed) == note.rest()
+            && (rest.load(Ordering::Relaxed) ^ note.rest()) & alike == 0
     }
 
     /// Whether all others have.
     #[inline(always)]
     #[must_use]
-    pub fn all_show(&mut self, note: Note) -> bool {
+    pub fn all_show(&mut self, note: Note, alike: u32) -> bool {
+        let all = self.first_show(self.members(), note, alike);
+        if all {
+            self.arrivals.note_all();
+        }
+        all
+    }
+
+    /// Whether the others among the first `count` members have.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_show(&self, count: usize, note: Note, alike: u32) -> bool {
         let me = self.me();
-        for member in 0..self.members() {
-            if member != me && !self.shows(member, note) {
+        for member in 0..count {
+            if member != me && !self.shows(member, note, alike) {
                 return false;
             }
         }
-        self.arrivals.note_all();
         true
     }
 
@@ -610,6 +661,47 @@ mod tests {
         assert!(one.data(2, 8, 0, 8).is_none() && one.data(0, 8, 1, 8).is_none());
         assert!(one.data(0, capacity + 1, 0, 1).is_none());
         assert!(one.data(0, 8, usize::MAX, 8).is_none());
+    }
+
+    #[test]
+    fn what_is_shown_in_parts_comes_across() {
+        let mut boards = boards(3);
+        let (capacity, alike) = (boards[0].capacity(), 0xffff_0000);
+        let (whole, short) = (Memory::patterned(capacity, 1), Memory::filled(8, 1));
+        let note = |length| Note {
+            call: 7,
+            number: 1,
+            length,
+        };
+        assert!(!boards[0].show(8, |place| place.write(1, &short.region()), note(0)));
+        assert!(!boards[0].show(8, |place| place.write(usize::MAX, &short.region()), note(0)));
+        assert!(!boards[0].show(capacity + 1, |_| true, note(0)));
+        assert_eq!(boards[0].arrivals.epoch(), 0, "nothing has happened");
+        for length in [0, 16, Board::INLINE, Board::INLINE + 8, capacity] {
+            for (me, board) in boards.iter_mut().enumerate() {
+                let half = length / 16 * 8;
+                let parts = [whole.part(0, half), whole.part(half, length - half)];
+                let shown = board.show(
+                    length,
+                    |place| place.write(0, &parts[0]) && place.write(half, &parts[1]),
+                    note(me as u32),
+                );
+                assert!(shown, "{length}");
+            }
+            // The lengths in the notes differ, by bits that need not be alike.
+            assert!(boards[2].first_show(2, note(5), alike));
+            assert!(
+                boards[1].shows(2, note(2), u32::MAX) && !boards[1].shows(2, note(3), u32::MAX)
+            );
+            assert!(!boards[0].first_show(3, note(1 << 16), alike));
+            for board in &mut boards {
+                assert!(board.all_show(note(0), alike) && !board.all_show(note(0), u32::MAX));
+                for member in 0..3 {
+                    let data = board.data(member, length, 0, length).expect("there");
+                    assert_eq!(data.to_vec(), whole.bytes()[..length]);
+                }
+            }
+        }
     }
 
     #[test]

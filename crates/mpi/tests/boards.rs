@@ -69,11 +69,16 @@ impl Numbers {
 
     /// All of them, if they are for a call that may end at once.
     fn elements(&mut self) -> Option<Elements> {
+        self.any_elements().filter(|(all, _)| !all.is_empty())
+    }
+
+    /// The same, also of none.
+    fn any_elements(&mut self) -> Option<Elements> {
         let code = self.buffer().code();
         let bytes = self.memory.len() * 8;
         // SAFETY: as above.
         let region = unsafe { Region::new(self.memory.as_mut_ptr().cast(), bytes) };
-        (self.stride == 1 && bytes > 0).then_some((region, code))
+        (self.stride == 1).then_some((region, code))
     }
 
     fn values(&self) -> Vec<i64> {
@@ -335,6 +340,28 @@ fn apart(numbers: &mut Numbers, counts: &[usize]) -> Blocks {
     .unwrap()
 }
 
+/// The same for a call that may end at once.
+fn lying_apart(numbers: &mut Numbers, counts: &[usize]) -> impl Fn(usize) -> Region + use<> {
+    assert_eq!(numbers.stride, 1);
+    let base = numbers.memory.as_mut_ptr();
+    let counts = counts.to_vec();
+    move |rank| {
+        let start = counts[..rank].iter().sum::<usize>() + rank;
+        // SAFETY: as for `Numbers::buffer`.
+        unsafe { Region::new(base.wrapping_add(start).cast(), counts[rank] * 8) }
+    }
+}
+
+/// Whether a rank tries it here; the drawn ones also in place. Elements with gaps are not for that.
+fn tries_uneven(drawn: &Drawn, rank: usize) -> bool {
+    !drawn.gaps && !(drawn.number + rank).is_multiple_of(3)
+}
+
+/// The signature of the numbers.
+fn code() -> weft_mpi::datatype::SignatureCode {
+    weft_mpi::datatype::SignatureCode::of(Basic::Int64)
+}
+
 /// The elements of such blocks.
 fn laid_apart(parts: &[Vec<i64>]) -> Vec<i64> {
     parts
@@ -387,11 +414,23 @@ fn uneven(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
                 receive = Numbers::of(&laid_apart(&room), gaps);
             }
             let mut send = Numbers::of(&between(drawn, rank, root), gaps);
-            comm.run(Collective::Gatherv {
-                send: (!in_place).then(|| send.buffer()),
-                receive: here.then(|| apart(&mut receive, &counts)),
-                root,
-            })?;
+            let ended = tries_uneven(drawn, rank) && {
+                let own = send.any_elements().unwrap();
+                if here {
+                    let block = lying_apart(&mut receive, &counts);
+                    let own = (!in_place).then_some(own.0);
+                    comm.gatherv_here_at_once(own, block, code())
+                } else {
+                    comm.gatherv_at_once(own, root as u32)
+                }
+            };
+            if !ended {
+                comm.run(Collective::Gatherv {
+                    send: (!in_place).then(|| send.buffer()),
+                    receive: here.then(|| apart(&mut receive, &counts)),
+                    root,
+                })?;
+            }
             if !here {
                 return Ok(());
             }
@@ -402,11 +441,23 @@ fn uneven(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
             let mut send = Numbers::of(&laid_apart(&parts), gaps);
             let mut receive = Numbers::of(&room[0], gaps);
             let in_place = in_place && here;
-            comm.run(Collective::Scatterv {
-                send: here.then(|| apart(&mut send, &counts)),
-                receive: (!in_place).then(|| receive.buffer()),
-                root,
-            })?;
+            let ended = tries_uneven(drawn, rank) && {
+                let own = receive.any_elements().unwrap();
+                if here {
+                    let block = lying_apart(&mut send, &counts);
+                    let own = (!in_place).then_some(own.0);
+                    comm.scatterv_here_at_once(own, block, code())
+                } else {
+                    comm.scatterv_at_once(own, root as u32)
+                }
+            };
+            if !ended {
+                comm.run(Collective::Scatterv {
+                    send: here.then(|| apart(&mut send, &counts)),
+                    receive: (!in_place).then(|| receive.buffer()),
+                    root,
+                })?;
+            }
             if !in_place {
                 assert_eq!(receive.values(), expected[0], "{drawn:?}");
             }
@@ -419,10 +470,17 @@ fn uneven(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
                 receive = Numbers::of(&laid_apart(&room), gaps);
             }
             let mut send = Numbers::of(&between(drawn, rank, 0), gaps);
-            comm.run(Collective::Allgatherv {
-                send: (!in_place).then(|| send.buffer()),
-                receive: apart(&mut receive, &counts),
-            })?;
+            let ended = tries_uneven(drawn, rank) && {
+                let own = send.any_elements().filter(|_| !in_place);
+                let block = lying_apart(&mut receive, &counts);
+                comm.allgatherv_at_once(own.map(|own| own.0), block, code())
+            };
+            if !ended {
+                comm.run(Collective::Allgatherv {
+                    send: (!in_place).then(|| send.buffer()),
+                    receive: apart(&mut receive, &counts),
+                })?;
+            }
         }
         _ => {
             let parts = (0..size).map(|to| {
@@ -438,15 +496,44 @@ fn uneven(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
             if in_place {
                 receive = Numbers::of(&laid_apart(&parts), gaps);
             }
-            comm.run(Collective::Alltoallv {
-                name: ["MPI_Alltoallv", "MPI_Alltoallw"][drawn.number % 2],
-                send: (!in_place).then(|| apart(&mut send, &to)),
-                receive: apart(&mut receive, &counts),
-            })?;
+            let name = ["MPI_Alltoallv", "MPI_Alltoallw"][drawn.number % 2];
+            let ended = tries_uneven(drawn, rank) && name == "MPI_Alltoallv" && {
+                let into = lying_apart(&mut receive, &counts);
+                if in_place {
+                    let from = lying_apart(&mut receive, &counts);
+                    comm.alltoallv_at_once((from, true), into)
+                } else {
+                    comm.alltoallv_at_once((lying_apart(&mut send, &to), false), into)
+                }
+            };
+            if !ended {
+                comm.run(Collective::Alltoallv {
+                    name,
+                    send: (!in_place).then(|| apart(&mut send, &to)),
+                    receive: apart(&mut receive, &counts),
+                })?;
+            }
         }
     }
     assert_eq!(receive.values(), laid_apart(&expected), "{drawn:?}");
     Ok(())
+}
+
+/// Whether a reduction ends at once that a rank tries, also in place.
+fn ends_by_parts(
+    drawn: &Drawn,
+    rank: usize,
+    send: &mut Numbers,
+    into: &Buffer,
+    attempt: impl FnOnce(Elements, &Region) -> bool,
+) -> bool {
+    let in_place = false;
+    match (send.elements(), into) {
+        (Some(send), Buffer::Flat(into, _)) => {
+            tries(&Drawn { in_place, ..*drawn }, rank) && attempt(send, into)
+        }
+        _ => false,
+    }
 }
 
 fn reduce(comm: &Comm, drawn: &Drawn, send: &mut Numbers) -> Result<(), Error> {
@@ -511,12 +598,25 @@ fn reduce(comm: &Comm, drawn: &Drawn, send: &mut Numbers) -> Result<(), Error> {
         8 => {
             let mut all = Numbers::of(&own(drawn, rank, count * size), gaps);
             let reduction = sum(count * size, &all.datatype(), drawn.user);
-            comm.run(Collective::ReduceScatterBlock {
-                send: all.buffer(),
-                receive: receive.buffer(),
-                count,
-                reduction: (&reduction).into(),
-            })?;
+            let into = if drawn.in_place {
+                all.front(count)
+            } else {
+                receive.buffer()
+            };
+            let ended = ends_by_parts(drawn, rank, &mut all, &into, |all, into| {
+                comm.reduce_scatter_block_at_once(all, into, addition)
+            });
+            if !ended {
+                comm.run(Collective::ReduceScatterBlock {
+                    send: all.buffer(),
+                    receive: into,
+                    count,
+                    reduction: (&reduction).into(),
+                })?;
+            }
+            if drawn.in_place {
+                receive = Numbers::of(&all.values()[..count], gaps);
+            }
             total(drawn, 0..size, count * size)[rank * count..(rank + 1) * count].to_vec()
         }
         15 => {
@@ -534,31 +634,62 @@ fn reduce(comm: &Comm, drawn: &Drawn, send: &mut Numbers) -> Result<(), Error> {
             } else {
                 receive.buffer()
             };
-            comm.run(Collective::ReduceScatter {
-                send: all.buffer(),
-                receive: into,
-                counts,
-                reduction: (&reduction).into(),
-            })?;
+            let ended = ends_by_parts(drawn, rank, &mut all, &into, |all, into| {
+                comm.reduce_scatter_at_once(all, into, |rank| counts[rank], addition)
+            });
+            if !ended {
+                comm.run(Collective::ReduceScatter {
+                    send: all.buffer(),
+                    receive: into,
+                    counts,
+                    reduction: (&reduction).into(),
+                })?;
+            }
             if drawn.in_place {
                 receive = Numbers::of(&all.values()[..mine.len()], gaps);
             }
             mine
         }
         9 => {
-            comm.run(Collective::Scan {
-                send: send.buffer(),
-                receive: receive.buffer(),
-                reduction: (&reduction).into(),
-            })?;
+            let into = if drawn.in_place {
+                send.buffer()
+            } else {
+                receive.buffer()
+            };
+            let ended = ends_by_parts(drawn, rank, send, &into, |send, into| {
+                comm.scan_at_once(send, into, addition)
+            });
+            if !ended {
+                comm.run(Collective::Scan {
+                    send: send.buffer(),
+                    receive: into,
+                    reduction: (&reduction).into(),
+                })?;
+            }
+            if drawn.in_place {
+                receive = Numbers::of(&send.values(), gaps);
+            }
             total(drawn, 0..rank + 1, count)
         }
         _ => {
-            comm.run(Collective::Exscan {
-                send: send.buffer(),
-                receive: receive.buffer(),
-                reduction: (&reduction).into(),
-            })?;
+            let into = if drawn.in_place {
+                send.buffer()
+            } else {
+                receive.buffer()
+            };
+            let ended = ends_by_parts(drawn, rank, send, &into, |send, into| {
+                comm.exscan_at_once(send, into, addition)
+            });
+            if !ended {
+                comm.run(Collective::Exscan {
+                    send: send.buffer(),
+                    receive: into,
+                    reduction: (&reduction).into(),
+                })?;
+            }
+            if drawn.in_place {
+                receive = Numbers::of(&send.values(), gaps);
+            }
             if rank == 0 {
                 return Ok(());
             }
@@ -798,9 +929,12 @@ fn disagreement_is_an_error() {
 /// A block of another length than its receiver expects is an error there, of which the others hear in their next collective.
 #[test]
 fn blocks_of_another_length_than_expected_are_an_error_of_their_receiver() {
-    for (comes, expected) in [(3, 4), (4, 3), (0, 1), (1, 0), (3, 40_000), (40_000, 3)] {
+    let lengths = [(3, 4), (4, 3), (0, 1), (1, 0), (3, 40_000), (40_000, 3)];
+    for (number, (comes, expected)) in lengths.into_iter().chain(lengths).enumerate() {
         everywhere(3, |process| {
             let rank = process.world().rank() as usize;
+            // All by the full path, then some by the short one first.
+            let at_once = number >= lengths.len() && !(number + rank).is_multiple_of(3);
             // Whoever does not find it may hear of it in the same call.
             let check = |comm: &Comm, ended: Result<(), Error>, at: bool, call: &str| {
                 let later = (0..2).try_for_each(|_| comm.run(Collective::Barrier));
@@ -822,11 +956,23 @@ fn blocks_of_another_length_than_expected_are_an_error_of_their_receiver() {
             let mut send = Numbers::of(&vec![5; if rank == 2 { comes } else { 2 }], false);
             let counts = [2, 2, expected];
             let mut receive = Numbers::zeros(counts.iter().sum::<usize>() + 3, false);
-            let ended = world.run(Collective::Gatherv {
-                send: Some(send.buffer()),
-                receive: (rank == 0).then(|| apart(&mut receive, &counts)),
-                root: 0,
-            });
+            let (own, block) = (
+                send.any_elements().unwrap(),
+                lying_apart(&mut receive, &counts),
+            );
+            let ended = if at_once
+                && match rank {
+                    0 => world.gatherv_here_at_once(Some(own.0), block, code()),
+                    _ => world.gatherv_at_once(own, 0),
+                } {
+                Ok(())
+            } else {
+                world.run(Collective::Gatherv {
+                    send: Some(send.buffer()),
+                    receive: (rank == 0).then(|| apart(&mut receive, &counts)),
+                    root: 0,
+                })
+            };
             check(&world, ended, rank == 0, "MPI_Gatherv");
             if rank == 0 && comes < 10_000 {
                 assert_eq!(receive.values()[3..5], [5, 5]);
@@ -836,11 +982,23 @@ fn blocks_of_another_length_than_expected_are_an_error_of_their_receiver() {
             let given = [2, comes, 2];
             let mut send = Numbers::of(&vec![6; given.iter().sum::<usize>() + 3], false);
             let mut receive = Numbers::zeros(if rank == 1 { expected } else { 2 }, false);
-            let ended = world.run(Collective::Scatterv {
-                send: (rank == 0).then(|| apart(&mut send, &given)),
-                receive: Some(receive.buffer()),
-                root: 0,
-            });
+            let (own, block) = (
+                receive.any_elements().unwrap(),
+                lying_apart(&mut send, &given),
+            );
+            let ended = if at_once
+                && match rank {
+                    0 => world.scatterv_here_at_once(Some(own.0), block, code()),
+                    _ => world.scatterv_at_once(own, 0),
+                } {
+                Ok(())
+            } else {
+                world.run(Collective::Scatterv {
+                    send: (rank == 0).then(|| apart(&mut send, &given)),
+                    receive: Some(receive.buffer()),
+                    root: 0,
+                })
+            };
             check(&world, ended, rank == 1, "MPI_Scatterv");
             let world = warm();
             // Rank 2 gives rank 1 what it does not expect.
@@ -854,11 +1012,17 @@ fn blocks_of_another_length_than_expected_are_an_error_of_their_receiver() {
             let (given, wanted) = (own(given), own(wanted));
             let mut send = Numbers::of(&vec![7; given.iter().sum::<usize>() + 3], false);
             let mut receive = Numbers::zeros(wanted.iter().sum::<usize>() + 3, false);
-            let ended = world.run(Collective::Alltoallv {
-                name: "MPI_Alltoallv",
-                send: Some(apart(&mut send, &given)),
-                receive: apart(&mut receive, &wanted),
-            });
+            let from = lying_apart(&mut send, &given);
+            let into = lying_apart(&mut receive, &wanted);
+            let ended = if at_once && world.alltoallv_at_once((from, false), into) {
+                Ok(())
+            } else {
+                world.run(Collective::Alltoallv {
+                    name: "MPI_Alltoallv",
+                    send: Some(apart(&mut send, &given)),
+                    receive: apart(&mut receive, &wanted),
+                })
+            };
             check(&world, ended, rank == 1, "MPI_Alltoallv");
         });
     }

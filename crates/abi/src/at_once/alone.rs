@@ -12,8 +12,10 @@ use weft_mpi::Comm;
 use weft_mpi::coll::place;
 use weft_mpi::op::is_defined;
 
-use super::collective::{elements, fit, operands, reduction};
+use super::collective::{elements, fit};
 use super::communicator;
+use super::reductions::{operands, reduction};
+use super::uneven::Number;
 use crate::generated::constants as k;
 use crate::{c, state};
 
@@ -63,7 +65,7 @@ pub unsafe fn bcast(
 #[inline(always)]
 unsafe fn moved(
     place: usize,
-    (sendbuf, sendcount, sendtype): (*const c_void, i64, c::Datatype),
+    (sendbuf, sendcount, sendtype): (*mut c_void, i64, c::Datatype),
     (recvbuf, recvcount, recvtype): (*mut c_void, i64, c::Datatype),
     comm: c::Comm,
 ) -> bool {
@@ -73,7 +75,7 @@ unsafe fn moved(
     // SAFETY: as the caller promises.
     let (from, to) = unsafe {
         (
-            elements(sendbuf.cast_mut(), sendcount, sendtype),
+            elements(sendbuf, sendcount, sendtype),
             elements(recvbuf, recvcount, recvtype),
         )
     };
@@ -102,7 +104,7 @@ pub unsafe fn gather(
     comm: c::Comm,
 ) -> bool {
     let place = const { place("MPI_Gather") };
-    let send = (sendbuf, sendcount, sendtype);
+    let send = (sendbuf.cast_mut(), sendcount, sendtype);
     let receive = (recvbuf, recvcount, recvtype);
     // SAFETY: as the caller promises.
     root == 0 && unsafe { moved(place, send, receive, comm) }
@@ -125,7 +127,7 @@ pub unsafe fn scatter(
     comm: c::Comm,
 ) -> bool {
     let place = const { place("MPI_Scatter") };
-    let send = (sendbuf, sendcount, sendtype);
+    let send = (sendbuf.cast_mut(), sendcount, sendtype);
     let receive = (recvbuf, recvcount, recvtype);
     // SAFETY: as the caller promises.
     root == 0 && unsafe { moved(place, send, receive, comm) }
@@ -146,7 +148,7 @@ pub unsafe fn allgather(
     comm: c::Comm,
 ) -> bool {
     let place = const { place("MPI_Allgather") };
-    let send = (sendbuf, sendcount, sendtype);
+    let send = (sendbuf.cast_mut(), sendcount, sendtype);
     let receive = (recvbuf, recvcount, recvtype);
     // SAFETY: as the caller promises.
     unsafe { moved(place, send, receive, comm) }
@@ -167,10 +169,171 @@ pub unsafe fn alltoall(
     comm: c::Comm,
 ) -> bool {
     let place = const { place("MPI_Alltoall") };
-    let send = (sendbuf, sendcount, sendtype);
+    let send = (sendbuf.cast_mut(), sendcount, sendtype);
     let receive = (recvbuf, recvcount, recvtype);
     // SAFETY: as the caller promises.
     unsafe { moved(place, send, receive, comm) }
+}
+
+/// The only block of such lists: its address, count and datatype. None, which is left to the checks, if it is not as usual.
+///
+/// # Safety
+/// Both lists have an entry, or are null.
+#[inline(always)]
+unsafe fn only<C: Number, D: Number>(
+    base: *mut c_void,
+    (counts, displacements): (*const C, *const D),
+    datatype: c::Datatype,
+) -> (*mut c_void, i64, c::Datatype) {
+    // In place, the lists may be anything.
+    if matches!(base, k::MPI_IN_PLACE) || counts.is_null() || displacements.is_null() {
+        return (std::ptr::null_mut(), 0, datatype);
+    }
+    // SAFETY: as the caller promises.
+    let (count, displacement) = unsafe {
+        (
+            counts.read_unaligned().wide(),
+            displacements.read_unaligned().wide(),
+        )
+    };
+    let (element, _) = state::dense(datatype);
+    // A displacement that does not fit leads nowhere.
+    let place = displacement
+        .checked_mul(element as i64)
+        .and_then(|distance| base.addr().checked_add_signed(distance as isize));
+    let address = place.map_or(std::ptr::null_mut(), |place| base.with_addr(place));
+    (address, count, datatype)
+}
+
+/// `MPI_Gatherv`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn gatherv<C: Number, D: Number>(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    rdispls: *const D,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> bool {
+    // First of all: of several ranks, the lists are not significant at all.
+    if root != 0 || alone(comm).is_none() {
+        return false;
+    }
+    let place = const { place("MPI_Gatherv") };
+    // SAFETY: as the caller promises.
+    unsafe {
+        moved(
+            place,
+            (sendbuf.cast_mut(), sendcount, sendtype),
+            only(recvbuf, (recvcounts, rdispls), recvtype),
+            comm,
+        )
+    }
+}
+
+/// `MPI_Scatterv`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn scatterv<C: Number, D: Number>(
+    sendbuf: *const c_void,
+    sendcounts: *const C,
+    sdispls: *const D,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> bool {
+    // First of all: of several ranks, the lists are not significant at all.
+    if root != 0 || alone(comm).is_none() {
+        return false;
+    }
+    let place = const { place("MPI_Scatterv") };
+    // SAFETY: as the caller promises.
+    unsafe {
+        moved(
+            place,
+            only(sendbuf.cast_mut(), (sendcounts, sdispls), sendtype),
+            (recvbuf, recvcount, recvtype),
+            comm,
+        )
+    }
+}
+
+/// `MPI_Allgatherv`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn allgatherv<C: Number, D: Number>(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    rdispls: *const D,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> bool {
+    // First of all: of several ranks, the lists are not significant at all.
+    if alone(comm).is_none() {
+        return false;
+    }
+    let place = const { place("MPI_Allgatherv") };
+    // SAFETY: as the caller promises.
+    unsafe {
+        moved(
+            place,
+            (sendbuf.cast_mut(), sendcount, sendtype),
+            only(recvbuf, (recvcounts, rdispls), recvtype),
+            comm,
+        )
+    }
+}
+
+/// `MPI_Alltoallv`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn alltoallv<C: Number, D: Number>(
+    sendbuf: *const c_void,
+    sendcounts: *const C,
+    sdispls: *const D,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    rdispls: *const D,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> bool {
+    // First of all: of several ranks, the lists are not significant at all.
+    if alone(comm).is_none() {
+        return false;
+    }
+    let place = const { place("MPI_Alltoallv") };
+    // SAFETY: as the caller promises.
+    unsafe {
+        moved(
+            place,
+            only(sendbuf.cast_mut(), (sendcounts, sdispls), sendtype),
+            only(recvbuf, (recvcounts, rdispls), recvtype),
+            comm,
+        )
+    }
 }
 
 /// A reduction of what one rank gives: that.
@@ -233,4 +396,87 @@ pub unsafe fn allreduce(
     let place = const { place("MPI_Allreduce") };
     // SAFETY: as the caller promises.
     unsafe { reduced(place, (sendbuf, recvbuf), (count, datatype), op, comm) }
+}
+
+/// `MPI_Scan`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+pub unsafe fn scan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> bool {
+    let place = const { place("MPI_Scan") };
+    // SAFETY: as the caller promises.
+    unsafe { reduced(place, (sendbuf, recvbuf), (count, datatype), op, comm) }
+}
+
+/// `MPI_Reduce_scatter_block`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+pub unsafe fn reduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> bool {
+    let place = const { place("MPI_Reduce_scatter_block") };
+    // SAFETY: as the caller promises.
+    unsafe { reduced(place, (sendbuf, recvbuf), (count, datatype), op, comm) }
+}
+
+/// `MPI_Reduce_scatter`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+pub unsafe fn reduce_scatter<C: Number>(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const C,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> bool {
+    let place = const { place("MPI_Reduce_scatter") };
+    if alone(comm).is_none() || recvcounts.is_null() {
+        return false;
+    }
+    // SAFETY: as the caller promises; there is an entry for the one rank.
+    unsafe {
+        let count = recvcounts.read_unaligned().wide();
+        reduced(place, (sendbuf, recvbuf), (count, datatype), op, comm)
+    }
+}
+
+/// `MPI_Exscan`: nobody is before this rank, so it gets nothing.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(never)]
+pub unsafe fn exscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> bool {
+    let Some(comm) = alone(comm) else {
+        return false;
+    };
+    let is_allowed =
+        reduction(op, datatype).is_some_and(|(operation, basic)| is_defined(operation, basic));
+    // SAFETY: as the caller promises.
+    let is_right = is_allowed && unsafe { operands(sendbuf, recvbuf, count, datatype) }.is_some();
+    is_right && comm.end_alone_at_once(const { place("MPI_Exscan") }, None)
 }

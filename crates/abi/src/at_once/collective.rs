@@ -2,23 +2,19 @@
 //! this rank [alone].
 //!
 //! A rank whose data are not the same number of bytes of the same signature on both sides is left to the checks, and so is
-//! `MPI_IN_PLACE`, except in reductions.
+//! `MPI_IN_PLACE`. [Reductions](super::reductions) and blocks of [different lengths](super::uneven) have files of their own.
 
 use std::ffi::{c_int, c_void};
 
 use weft_mpi::Comm;
 use weft_mpi::coll::Elements;
-use weft_mpi::datatype::Basic;
-use weft_mpi::op::Predefined;
-use weft_sys::span::Region;
 
 use super::{alone, bytes, communicator};
-use crate::generated::constants as k;
-use crate::{c, state};
+use crate::c;
 
 /// The communicator of a call, if it has a board. First of all: without one nothing here has a point.
 #[inline(always)]
-fn with_board(handle: c::Comm) -> Option<&'static Comm> {
+pub(super) fn with_board(handle: c::Comm) -> Option<&'static Comm> {
     communicator(handle).filter(|comm| comm.has_board())
 }
 
@@ -57,15 +53,6 @@ unsafe fn blocks(
 pub(super) fn fit(comm: &Comm, one: &Elements, all: &Elements) -> bool {
     let distance = one.0.as_ptr().addr().wrapping_sub(all.0.as_ptr().addr());
     one.1 == all.1 && one.0.len() * comm.size() as usize == all.0.len() && distance >= all.0.len()
-}
-
-/// The operation of a reduction, and its elements.
-#[inline(always)]
-pub(super) fn reduction(op: c::Op, datatype: c::Datatype) -> Option<(Predefined, Basic)> {
-    let operation = state::predefined_kind(op)?;
-    // Those two are for windows only.
-    let is_allowed = !matches!(operation, Predefined::Replace | Predefined::NoOp);
-    Some((operation, state::predefined_datatype(datatype)?)).filter(|_| is_allowed)
 }
 
 /// `MPI_Barrier` of two ranks, of which the other one waits.
@@ -262,83 +249,4 @@ pub unsafe fn alltoall(
         let each = all.0.len() / comm.size() as usize;
         comm.alltoall_at_once(&out.0, all, each)
     }
-}
-
-/// `MPI_Reduce`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-pub unsafe fn reduce(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: i64,
-    datatype: c::Datatype,
-    op: c::Op,
-    root: c_int,
-    handle: c::Comm,
-) -> bool {
-    let Some(comm) = with_board(handle) else {
-        // SAFETY: as the caller promises.
-        return unsafe { alone::reduce(sendbuf, recvbuf, count, datatype, op, root, handle) };
-    };
-    let Some(reduction) = reduction(op, datatype) else {
-        return false;
-    };
-    let root = root.cast_unsigned();
-    if root != comm.rank() {
-        // SAFETY: as the caller promises.
-        return unsafe { elements(sendbuf.cast_mut(), count, datatype) }
-            .is_some_and(|own| comm.reduce_at_once(own, None, reduction, root));
-    }
-    // SAFETY: as the caller promises, at the root.
-    unsafe { operands(sendbuf, recvbuf, count, datatype) }
-        .is_some_and(|(own, result)| comm.reduce_at_once(own, Some(result), reduction, root))
-}
-
-/// `MPI_Allreduce`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-pub unsafe fn allreduce(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: i64,
-    datatype: c::Datatype,
-    op: c::Op,
-    handle: c::Comm,
-) -> bool {
-    let Some(comm) = with_board(handle) else {
-        // SAFETY: as the caller promises.
-        return unsafe { alone::allreduce(sendbuf, recvbuf, count, datatype, op, handle) };
-    };
-    let Some(reduction) = reduction(op, datatype) else {
-        return false;
-    };
-    // SAFETY: as the caller promises.
-    unsafe { operands(sendbuf, recvbuf, count, datatype) }
-        .is_some_and(|(own, result)| comm.allreduce_at_once(own, &result, reduction))
-}
-
-/// What a rank gives and where the result goes, which is the same with `MPI_IN_PLACE`.
-///
-/// # Safety
-/// As for [`bytes`], for both.
-#[inline(always)]
-pub(super) unsafe fn operands(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: i64,
-    datatype: c::Datatype,
-) -> Option<(Elements, Region)> {
-    // SAFETY: as the caller promises.
-    let (result, code) = unsafe { elements(recvbuf, count, datatype) }?;
-    if sendbuf.cast_mut() == k::MPI_IN_PLACE {
-        return Some(((result, code), result));
-    }
-    // SAFETY: as the caller promises.
-    let own = unsafe { elements(sendbuf.cast_mut(), count, datatype) }?;
-    // The same memory on both sides is an error.
-    (own.0.as_ptr() != result.as_ptr()).then_some((own, result))
 }

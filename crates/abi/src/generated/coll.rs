@@ -151,8 +151,9 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
 }
 alias!(MPI_Allgather_c => PMPI_Allgather_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgatherv(
+/// `MPI_Allgatherv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Allgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -189,10 +190,45 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
         }
     })
 }
-alias!(MPI_Allgatherv => PMPI_Allgatherv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Allgatherv_c(
+pub unsafe extern "C" fn PMPI_Allgatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::allgatherv(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcounts,
+            displs,
+            recvtype,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Allgatherv(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
+        )
+    }
+}
+alias!(MPI_Allgatherv => PMPI_Allgatherv);
+
+/// `MPI_Allgatherv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Allgatherv_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -228,6 +264,40 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Allgatherv_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    displs: *const c::Aint,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::allgatherv(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcounts,
+            displs,
+            recvtype,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Allgatherv_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
+        )
+    }
 }
 alias!(MPI_Allgatherv_c => PMPI_Allgatherv_c);
 
@@ -469,8 +539,9 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
 }
 alias!(MPI_Alltoall_c => PMPI_Alltoall_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallv(
+/// `MPI_Alltoallv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Alltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -511,10 +582,39 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
         }
     })
 }
-alias!(MPI_Alltoallv => PMPI_Alltoallv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Alltoallv_c(
+pub unsafe extern "C" fn PMPI_Alltoallv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::alltoallv(
+            sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Alltoallv(
+            sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+        )
+    }
+}
+alias!(MPI_Alltoallv => PMPI_Alltoallv);
+
+/// `MPI_Alltoallv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Alltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const c::Count,
     sdispls: *const c::Aint,
@@ -554,6 +654,34 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Alltoallv_c(
+    sendbuf: *const c_void,
+    sendcounts: *const c::Count,
+    sdispls: *const c::Aint,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    rdispls: *const c::Aint,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::alltoallv(
+            sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Alltoallv_c(
+            sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+        )
+    }
 }
 alias!(MPI_Alltoallv_c => PMPI_Alltoallv_c);
 
@@ -768,8 +896,9 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
 }
 alias!(MPI_Bcast_c => PMPI_Bcast_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Exscan(
+/// `MPI_Exscan`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Exscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -798,10 +927,28 @@ pub unsafe extern "C" fn PMPI_Exscan(
         }
     })
 }
-alias!(MPI_Exscan => PMPI_Exscan);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Exscan_c(
+pub unsafe extern "C" fn PMPI_Exscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Exscan(sendbuf, recvbuf, count, datatype, op, comm) }
+}
+alias!(MPI_Exscan => PMPI_Exscan);
+
+/// `MPI_Exscan_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Exscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -829,6 +976,23 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Exscan_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Exscan_c(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 alias!(MPI_Exscan_c => PMPI_Exscan_c);
 
@@ -980,8 +1144,9 @@ pub unsafe extern "C" fn PMPI_Gather_c(
 }
 alias!(MPI_Gather_c => PMPI_Gather_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gatherv(
+/// `MPI_Gatherv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Gatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -1021,10 +1186,47 @@ pub unsafe extern "C" fn PMPI_Gatherv(
         }
     })
 }
-alias!(MPI_Gatherv => PMPI_Gatherv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Gatherv_c(
+pub unsafe extern "C" fn PMPI_Gatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::gatherv(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcounts,
+            displs,
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Gatherv(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
+        )
+    }
+}
+alias!(MPI_Gatherv => PMPI_Gatherv);
+
+/// `MPI_Gatherv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Gatherv_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -1063,6 +1265,42 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Gatherv_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    displs: *const c::Aint,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::gatherv(
+            sendbuf,
+            sendcount.into(),
+            sendtype,
+            recvbuf,
+            recvcounts,
+            displs,
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Gatherv_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
+        )
+    }
 }
 alias!(MPI_Gatherv_c => PMPI_Gatherv_c);
 
@@ -1174,8 +1412,9 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
 }
 alias!(MPI_Reduce_c => PMPI_Reduce_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter(
+/// `MPI_Reduce_scatter`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Reduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -1203,10 +1442,28 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
         }
     })
 }
-alias!(MPI_Reduce_scatter => PMPI_Reduce_scatter);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
+pub unsafe extern "C" fn PMPI_Reduce_scatter(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+}
+alias!(MPI_Reduce_scatter => PMPI_Reduce_scatter);
+
+/// `MPI_Reduce_scatter_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Reduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c::Count,
@@ -1234,10 +1491,28 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
         }
     })
 }
-alias!(MPI_Reduce_scatter_c => PMPI_Reduce_scatter_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
+pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+}
+alias!(MPI_Reduce_scatter_c => PMPI_Reduce_scatter_c);
+
+/// `MPI_Reduce_scatter_block`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Reduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -1266,10 +1541,30 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
         }
     })
 }
-alias!(MPI_Reduce_scatter_block => PMPI_Reduce_scatter_block);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
+pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::reduce_scatter_block(sendbuf, recvbuf, recvcount.into(), datatype, op, comm)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+}
+alias!(MPI_Reduce_scatter_block => PMPI_Reduce_scatter_block);
+
+/// `MPI_Reduce_scatter_block_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Reduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c::Count,
@@ -1298,10 +1593,30 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
         }
     })
 }
-alias!(MPI_Reduce_scatter_block_c => PMPI_Reduce_scatter_block_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scan(
+pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::reduce_scatter_block(sendbuf, recvbuf, recvcount.into(), datatype, op, comm)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+}
+alias!(MPI_Reduce_scatter_block_c => PMPI_Reduce_scatter_block_c);
+
+/// `MPI_Scan`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Scan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -1330,10 +1645,28 @@ pub unsafe extern "C" fn PMPI_Scan(
         }
     })
 }
-alias!(MPI_Scan => PMPI_Scan);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scan_c(
+pub unsafe extern "C" fn PMPI_Scan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::scan(sendbuf, recvbuf, count.into(), datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Scan(sendbuf, recvbuf, count, datatype, op, comm) }
+}
+alias!(MPI_Scan => PMPI_Scan);
+
+/// `MPI_Scan_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Scan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -1361,6 +1694,23 @@ pub unsafe extern "C" fn PMPI_Scan_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Scan_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::scan(sendbuf, recvbuf, count.into(), datatype, op, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Scan_c(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 alias!(MPI_Scan_c => PMPI_Scan_c);
 
@@ -1512,8 +1862,9 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
 }
 alias!(MPI_Scatter_c => PMPI_Scatter_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatterv(
+/// `MPI_Scatterv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Scatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -1553,10 +1904,47 @@ pub unsafe extern "C" fn PMPI_Scatterv(
         }
     })
 }
-alias!(MPI_Scatterv => PMPI_Scatterv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Scatterv_c(
+pub unsafe extern "C" fn PMPI_Scatterv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    displs: *const c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::scatterv(
+            sendbuf,
+            sendcounts,
+            displs,
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Scatterv(
+            sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
+        )
+    }
+}
+alias!(MPI_Scatterv => PMPI_Scatterv);
+
+/// `MPI_Scatterv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Scatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const c::Count,
     displs: *const c::Aint,
@@ -1595,5 +1983,41 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             calls::coll::run(schedule, comm)
         }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Scatterv_c(
+    sendbuf: *const c_void,
+    sendcounts: *const c::Count,
+    displs: *const c::Aint,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::scatterv(
+            sendbuf,
+            sendcounts,
+            displs,
+            sendtype,
+            recvbuf,
+            recvcount.into(),
+            recvtype,
+            root,
+            comm,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Scatterv_c(
+            sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
+        )
+    }
 }
 alias!(MPI_Scatterv_c => PMPI_Scatterv_c);

@@ -171,8 +171,9 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
 }
 alias!(MPI_Iallgather_c => PMPI_Iallgather_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgatherv(
+/// `MPI_Iallgatherv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iallgatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -216,10 +217,48 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     }
     code
 }
-alias!(MPI_Iallgatherv => PMPI_Iallgatherv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iallgatherv_c(
+pub unsafe extern "C" fn PMPI_Iallgatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::allgatherv(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iallgatherv(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
+        )
+    }
+}
+alias!(MPI_Iallgatherv => PMPI_Iallgatherv);
+
+/// `MPI_Iallgatherv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iallgatherv_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -262,6 +301,43 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
         unsafe { check::under_way::begun("MPI_Iallgatherv_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Iallgatherv_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    displs: *const c::Aint,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::allgatherv(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iallgatherv_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
+        )
+    }
 }
 alias!(MPI_Iallgatherv_c => PMPI_Iallgatherv_c);
 
@@ -547,8 +623,9 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
 }
 alias!(MPI_Ialltoall_c => PMPI_Ialltoall_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoallv(
+/// `MPI_Ialltoallv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ialltoallv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     sdispls: *const c_int,
@@ -596,10 +673,44 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     }
     code
 }
-alias!(MPI_Ialltoallv => PMPI_Ialltoallv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ialltoallv_c(
+pub unsafe extern "C" fn PMPI_Ialltoallv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::alltoallv(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Ialltoallv(
+            sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+            request,
+        )
+    }
+}
+alias!(MPI_Ialltoallv => PMPI_Ialltoallv);
+
+/// `MPI_Ialltoallv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ialltoallv_c(
     sendbuf: *const c_void,
     sendcounts: *const c::Count,
     sdispls: *const c::Aint,
@@ -646,6 +757,39 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
         unsafe { check::under_way::begun("MPI_Ialltoallv_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Ialltoallv_c(
+    sendbuf: *const c_void,
+    sendcounts: *const c::Count,
+    sdispls: *const c::Aint,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    rdispls: *const c::Aint,
+    recvtype: c::Datatype,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::alltoallv(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Ialltoallv_c(
+            sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+            request,
+        )
+    }
 }
 alias!(MPI_Ialltoallv_c => PMPI_Ialltoallv_c);
 
@@ -907,8 +1051,9 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
 }
 alias!(MPI_Ibcast_c => PMPI_Ibcast_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iexscan(
+/// `MPI_Iexscan`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iexscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -944,10 +1089,33 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     }
     code
 }
-alias!(MPI_Iexscan => PMPI_Iexscan);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iexscan_c(
+pub unsafe extern "C" fn PMPI_Iexscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Iexscan(sendbuf, recvbuf, count, datatype, op, comm, request) }
+}
+alias!(MPI_Iexscan => PMPI_Iexscan);
+
+/// `MPI_Iexscan_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iexscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -982,6 +1150,28 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
         unsafe { check::under_way::begun("MPI_Iexscan_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Iexscan_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Iexscan_c(sendbuf, recvbuf, count, datatype, op, comm, request) }
 }
 alias!(MPI_Iexscan_c => PMPI_Iexscan_c);
 
@@ -1153,8 +1343,9 @@ pub unsafe extern "C" fn PMPI_Igather_c(
 }
 alias!(MPI_Igather_c => PMPI_Igather_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igatherv(
+/// `MPI_Igatherv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Igatherv(
     sendbuf: *const c_void,
     sendcount: c_int,
     sendtype: c::Datatype,
@@ -1201,10 +1392,51 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     }
     code
 }
-alias!(MPI_Igatherv => PMPI_Igatherv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Igatherv_c(
+pub unsafe extern "C" fn PMPI_Igatherv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::gatherv(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Igatherv(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
+            request,
+        )
+    }
+}
+alias!(MPI_Igatherv => PMPI_Igatherv);
+
+/// `MPI_Igatherv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Igatherv_c(
     sendbuf: *const c_void,
     sendcount: c::Count,
     sendtype: c::Datatype,
@@ -1250,6 +1482,46 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
         unsafe { check::under_way::begun("MPI_Igatherv_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Igatherv_c(
+    sendbuf: *const c_void,
+    sendcount: c::Count,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    displs: *const c::Aint,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::gatherv(
+                sendbuf,
+                sendcount.into(),
+                sendtype,
+                recvbuf,
+                recvcounts,
+                displs,
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Igatherv_c(
+            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
+            request,
+        )
+    }
 }
 alias!(MPI_Igatherv_c => PMPI_Igatherv_c);
 
@@ -1401,8 +1673,9 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
 }
 alias!(MPI_Ireduce_c => PMPI_Ireduce_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter(
+/// `MPI_Ireduce_scatter`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ireduce_scatter(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c_int,
@@ -1437,10 +1710,35 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     }
     code
 }
-alias!(MPI_Ireduce_scatter => PMPI_Ireduce_scatter);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
+pub unsafe extern "C" fn PMPI_Ireduce_scatter(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::reduce_scatter(
+                sendbuf, recvbuf, recvcounts, datatype, op, comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, request) }
+}
+alias!(MPI_Ireduce_scatter => PMPI_Ireduce_scatter);
+
+/// `MPI_Ireduce_scatter_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ireduce_scatter_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: *const c::Count,
@@ -1475,10 +1773,35 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     }
     code
 }
-alias!(MPI_Ireduce_scatter_c => PMPI_Ireduce_scatter_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
+pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::reduce_scatter(
+                sendbuf, recvbuf, recvcounts, datatype, op, comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Ireduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, request) }
+}
+alias!(MPI_Ireduce_scatter_c => PMPI_Ireduce_scatter_c);
+
+/// `MPI_Ireduce_scatter_block`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ireduce_scatter_block(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c_int,
@@ -1514,10 +1837,42 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     }
     code
 }
-alias!(MPI_Ireduce_scatter_block => PMPI_Ireduce_scatter_block);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
+pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::reduce_scatter_block(
+                sendbuf,
+                recvbuf,
+                recvcount.into(),
+                datatype,
+                op,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm, request)
+    }
+}
+alias!(MPI_Ireduce_scatter_block => PMPI_Ireduce_scatter_block);
+
+/// `MPI_Ireduce_scatter_block_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Ireduce_scatter_block_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: c::Count,
@@ -1553,10 +1908,42 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     }
     code
 }
-alias!(MPI_Ireduce_scatter_block_c => PMPI_Ireduce_scatter_block_c);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscan(
+pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::reduce_scatter_block(
+                sendbuf,
+                recvbuf,
+                recvcount.into(),
+                datatype,
+                op,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Ireduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm, request)
+    }
+}
+alias!(MPI_Ireduce_scatter_block_c => PMPI_Ireduce_scatter_block_c);
+
+/// `MPI_Iscan`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iscan(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c_int,
@@ -1592,10 +1979,33 @@ pub unsafe extern "C" fn PMPI_Iscan(
     }
     code
 }
-alias!(MPI_Iscan => PMPI_Iscan);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscan_c(
+pub unsafe extern "C" fn PMPI_Iscan(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::scan(sendbuf, recvbuf, count.into(), datatype, op, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Iscan(sendbuf, recvbuf, count, datatype, op, comm, request) }
+}
+alias!(MPI_Iscan => PMPI_Iscan);
+
+/// `MPI_Iscan_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iscan_c(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: c::Count,
@@ -1630,6 +2040,28 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
         unsafe { check::under_way::begun("MPI_Iscan_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Iscan_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    op: c::Op,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::scan(sendbuf, recvbuf, count.into(), datatype, op, comm)
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Iscan_c(sendbuf, recvbuf, count, datatype, op, comm, request) }
 }
 alias!(MPI_Iscan_c => PMPI_Iscan_c);
 
@@ -1801,8 +2233,9 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
 }
 alias!(MPI_Iscatter_c => PMPI_Iscatter_c);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatterv(
+/// `MPI_Iscatterv`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iscatterv(
     sendbuf: *const c_void,
     sendcounts: *const c_int,
     displs: *const c_int,
@@ -1849,10 +2282,51 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     }
     code
 }
-alias!(MPI_Iscatterv => PMPI_Iscatterv);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Iscatterv_c(
+pub unsafe extern "C" fn PMPI_Iscatterv(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    displs: *const c_int,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::scatterv(
+                sendbuf,
+                sendcounts,
+                displs,
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iscatterv(
+            sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
+            request,
+        )
+    }
+}
+alias!(MPI_Iscatterv => PMPI_Iscatterv);
+
+/// `MPI_Iscatterv_c`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Iscatterv_c(
     sendbuf: *const c_void,
     sendcounts: *const c::Count,
     displs: *const c::Aint,
@@ -1898,5 +2372,45 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
         unsafe { check::under_way::begun("MPI_Iscatterv_c", code, request, &[]) };
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Iscatterv_c(
+    sendbuf: *const c_void,
+    sendcounts: *const c::Count,
+    displs: *const c::Aint,
+    sendtype: c::Datatype,
+    recvbuf: *mut c_void,
+    recvcount: c::Count,
+    recvtype: c::Datatype,
+    root: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        !request.is_null()
+            && crate::at_once::alone::scatterv(
+                sendbuf,
+                sendcounts,
+                displs,
+                sendtype,
+                recvbuf,
+                recvcount.into(),
+                recvtype,
+                root,
+                comm,
+            )
+            && crate::at_once::has_ended(request)
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        full_MPI_Iscatterv_c(
+            sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
+            request,
+        )
+    }
 }
 alias!(MPI_Iscatterv_c => PMPI_Iscatterv_c);

@@ -6937,7 +6937,7 @@ pub static CALLS: [Call; 586] = [
 ];
 
 /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.
-pub static CONTINUED: [(&str, Code); 62] = [
+pub static CONTINUED: [(&str, Code); 94] = [
     (
         "MPI_Allgather",
         Code(super::coll::full_MPI_Allgather as *const ()),
@@ -6945,6 +6945,14 @@ pub static CONTINUED: [(&str, Code); 62] = [
     (
         "MPI_Allgather_c",
         Code(super::coll::full_MPI_Allgather_c as *const ()),
+    ),
+    (
+        "MPI_Allgatherv",
+        Code(super::coll::full_MPI_Allgatherv as *const ()),
+    ),
+    (
+        "MPI_Allgatherv_c",
+        Code(super::coll::full_MPI_Allgatherv_c as *const ()),
     ),
     (
         "MPI_Allreduce",
@@ -6963,6 +6971,14 @@ pub static CONTINUED: [(&str, Code); 62] = [
         Code(super::coll::full_MPI_Alltoall_c as *const ()),
     ),
     (
+        "MPI_Alltoallv",
+        Code(super::coll::full_MPI_Alltoallv as *const ()),
+    ),
+    (
+        "MPI_Alltoallv_c",
+        Code(super::coll::full_MPI_Alltoallv_c as *const ()),
+    ),
+    (
         "MPI_Barrier",
         Code(super::coll::full_MPI_Barrier as *const ()),
     ),
@@ -6970,6 +6986,14 @@ pub static CONTINUED: [(&str, Code); 62] = [
     (
         "MPI_Bcast_c",
         Code(super::coll::full_MPI_Bcast_c as *const ()),
+    ),
+    (
+        "MPI_Exscan",
+        Code(super::coll::full_MPI_Exscan as *const ()),
+    ),
+    (
+        "MPI_Exscan_c",
+        Code(super::coll::full_MPI_Exscan_c as *const ()),
     ),
     (
         "MPI_Gather",
@@ -6980,12 +7004,41 @@ pub static CONTINUED: [(&str, Code); 62] = [
         Code(super::coll::full_MPI_Gather_c as *const ()),
     ),
     (
+        "MPI_Gatherv",
+        Code(super::coll::full_MPI_Gatherv as *const ()),
+    ),
+    (
+        "MPI_Gatherv_c",
+        Code(super::coll::full_MPI_Gatherv_c as *const ()),
+    ),
+    (
         "MPI_Reduce",
         Code(super::coll::full_MPI_Reduce as *const ()),
     ),
     (
         "MPI_Reduce_c",
         Code(super::coll::full_MPI_Reduce_c as *const ()),
+    ),
+    (
+        "MPI_Reduce_scatter",
+        Code(super::coll::full_MPI_Reduce_scatter as *const ()),
+    ),
+    (
+        "MPI_Reduce_scatter_c",
+        Code(super::coll::full_MPI_Reduce_scatter_c as *const ()),
+    ),
+    (
+        "MPI_Reduce_scatter_block",
+        Code(super::coll::full_MPI_Reduce_scatter_block as *const ()),
+    ),
+    (
+        "MPI_Reduce_scatter_block_c",
+        Code(super::coll::full_MPI_Reduce_scatter_block_c as *const ()),
+    ),
+    ("MPI_Scan", Code(super::coll::full_MPI_Scan as *const ())),
+    (
+        "MPI_Scan_c",
+        Code(super::coll::full_MPI_Scan_c as *const ()),
     ),
     (
         "MPI_Scatter",
@@ -6996,12 +7049,28 @@ pub static CONTINUED: [(&str, Code); 62] = [
         Code(super::coll::full_MPI_Scatter_c as *const ()),
     ),
     (
+        "MPI_Scatterv",
+        Code(super::coll::full_MPI_Scatterv as *const ()),
+    ),
+    (
+        "MPI_Scatterv_c",
+        Code(super::coll::full_MPI_Scatterv_c as *const ()),
+    ),
+    (
         "MPI_Iallgather",
         Code(super::coll_nonblocking::full_MPI_Iallgather as *const ()),
     ),
     (
         "MPI_Iallgather_c",
         Code(super::coll_nonblocking::full_MPI_Iallgather_c as *const ()),
+    ),
+    (
+        "MPI_Iallgatherv",
+        Code(super::coll_nonblocking::full_MPI_Iallgatherv as *const ()),
+    ),
+    (
+        "MPI_Iallgatherv_c",
+        Code(super::coll_nonblocking::full_MPI_Iallgatherv_c as *const ()),
     ),
     (
         "MPI_Iallreduce",
@@ -7020,6 +7089,14 @@ pub static CONTINUED: [(&str, Code); 62] = [
         Code(super::coll_nonblocking::full_MPI_Ialltoall_c as *const ()),
     ),
     (
+        "MPI_Ialltoallv",
+        Code(super::coll_nonblocking::full_MPI_Ialltoallv as *const ()),
+    ),
+    (
+        "MPI_Ialltoallv_c",
+        Code(super::coll_nonblocking::full_MPI_Ialltoallv_c as *const ()),
+    ),
+    (
         "MPI_Ibarrier",
         Code(super::coll_nonblocking::full_MPI_Ibarrier as *const ()),
     ),
@@ -7032,12 +7109,28 @@ pub static CONTINUED: [(&str, Code); 62] = [
         Code(super::coll_nonblocking::full_MPI_Ibcast_c as *const ()),
     ),
     (
+        "MPI_Iexscan",
+        Code(super::coll_nonblocking::full_MPI_Iexscan as *const ()),
+    ),
+    (
+        "MPI_Iexscan_c",
+        Code(super::coll_nonblocking::full_MPI_Iexscan_c as *const ()),
+    ),
+    (
         "MPI_Igather",
         Code(super::coll_nonblocking::full_MPI_Igather as *const ()),
     ),
     (
         "MPI_Igather_c",
         Code(super::coll_nonblocking::full_MPI_Igather_c as *const ()),
+    ),
+    (
+        "MPI_Igatherv",
+        Code(super::coll_nonblocking::full_MPI_Igatherv as *const ()),
+    ),
+    (
+        "MPI_Igatherv_c",
+        Code(super::coll_nonblocking::full_MPI_Igatherv_c as *const ()),
     ),
     (
         "MPI_Ireduce",
@@ -7048,12 +7141,44 @@ pub static CONTINUED: [(&str, Code); 62] = [
         Code(super::coll_nonblocking::full_MPI_Ireduce_c as *const ()),
     ),
     (
+        "MPI_Ireduce_scatter",
+        Code(super::coll_nonblocking::full_MPI_Ireduce_scatter as *const ()),
+    ),
+    (
+        "MPI_Ireduce_scatter_c",
+        Code(super::coll_nonblocking::full_MPI_Ireduce_scatter_c as *const ()),
+    ),
+    (
+        "MPI_Ireduce_scatter_block",
+        Code(super::coll_nonblocking::full_MPI_Ireduce_scatter_block as *const ()),
+    ),
+    (
+        "MPI_Ireduce_scatter_block_c",
+        Code(super::coll_nonblocking::full_MPI_Ireduce_scatter_block_c as *const ()),
+    ),
+    (
+        "MPI_Iscan",
+        Code(super::coll_nonblocking::full_MPI_Iscan as *const ()),
+    ),
+    (
+        "MPI_Iscan_c",
+        Code(super::coll_nonblocking::full_MPI_Iscan_c as *const ()),
+    ),
+    (
         "MPI_Iscatter",
         Code(super::coll_nonblocking::full_MPI_Iscatter as *const ()),
     ),
     (
         "MPI_Iscatter_c",
         Code(super::coll_nonblocking::full_MPI_Iscatter_c as *const ()),
+    ),
+    (
+        "MPI_Iscatterv",
+        Code(super::coll_nonblocking::full_MPI_Iscatterv as *const ()),
+    ),
+    (
+        "MPI_Iscatterv_c",
+        Code(super::coll_nonblocking::full_MPI_Iscatterv_c as *const ()),
     ),
     ("MPI_Iprobe", Code(super::p2p::full_MPI_Iprobe as *const ())),
     ("MPI_Irecv", Code(super::p2p::full_MPI_Irecv as *const ())),

@@ -79,6 +79,19 @@ pub(super) fn blocks_fit_at_once(each: usize, size: usize) -> bool {
         && (all <= Board::INLINE || each <= Board::capacity_for(size) / size / 8 * 8)
 }
 
+/// The same where each member takes one part of the `all` bytes of every one: parts of whole elements, the longest of which is so
+/// long.
+#[inline(always)]
+pub(super) fn parts_fit_at_once(
+    all: usize,
+    (longest, element): (usize, usize),
+    size: usize,
+) -> bool {
+    fits_at_once(all, all, size)
+        && (all <= Board::INLINE
+            || longest <= Board::capacity_for(size) / size / element.max(1) * element)
+}
+
 /// The same of much data.
 #[inline(never)]
 fn on_board_in_slices(demand: &Demand, size: usize, crowded: bool) -> Option<OnBoard> {

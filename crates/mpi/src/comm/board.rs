@@ -10,7 +10,7 @@
 use weft_atomic::Ordering;
 use weft_atomic::biased::ByBias;
 use weft_fabric::SharedKey;
-use weft_fabric::board::Board;
+use weft_fabric::board::{Board, Place};
 
 use super::{Comm, Form};
 use crate::buffer::{self, Buffer};
@@ -140,20 +140,44 @@ impl Comm {
     /// Takes this rank's part in a small collective, and does `end` with the board. False if that is not all that there is to do:
     /// the full path does the rest, or everything.
     #[inline(always)]
-    pub(crate) fn take_part_at_once<'a>(
+    pub(crate) fn take_part_at_once<W: FnOnce(&Place<'_>) -> bool>(
         &self,
-        part: impl FnOnce(u32) -> Part<'a>,
+        part: impl FnOnce(u32) -> Part<W>,
         end: impl FnOnce(&Board) -> bool,
     ) -> bool {
         let Some((id, number, mut engine)) = self.come_by_bias() else {
             return false;
         };
         let part = part(Form::Blocking.numbered(number));
-        let Some(board) = engine.take_part_at_once(id, &part) else {
+        let Some(board) = engine.take_part_at_once(id, part) else {
             return false;
         };
         self.count_begun(number);
         end(board)
+    }
+
+    /// The same where `end` may find that this is not all that there is to do.
+    #[inline(always)]
+    pub(crate) fn take_part_if_at_once<W: FnOnce(&Place<'_>) -> bool>(
+        &self,
+        part: impl FnOnce(u32) -> Part<W>,
+        end: impl FnOnce(&Board) -> bool,
+    ) -> bool {
+        let Some((id, number, mut engine)) = self.come_by_bias() else {
+            return false;
+        };
+        let part = part(Form::Blocking.numbered(number));
+        let ended = engine.take_part_if_at_once(id, part, end);
+        if ended {
+            self.count_begun(number);
+        }
+        ended
+    }
+
+    /// Whether the next collective of which all ranks see whether it fits the board tries it, which the full path counts otherwise.
+    #[inline(always)]
+    pub(crate) fn tries_board(&self) -> bool {
+        self.past_board.load(Ordering::Relaxed) == 0
     }
 
     /// Whether it has a board.

@@ -49,7 +49,7 @@ use memory::Abandoned;
 pub(crate) use at_once::Part;
 pub(crate) use communicator_board::{Awaited, BoardCall};
 pub(crate) use epochs::{Audience, Epochs};
-pub(crate) use history::MOST_OWN;
+pub(crate) use history::{MOST_OWN, shown_by};
 
 /// Bytes of memory in which data of members are combined, or packed, piece by piece: they stay in the first-level cache.
 pub(crate) const SCRATCH: usize = 32 << 10;

@@ -108,13 +108,19 @@ impl CollectiveNote {
 
     /// The same with the sizes of the blocks of all ranks, which all of them know: their hash stands in the place of a root.
     pub(crate) fn of_blocks(self, sizes: impl Iterator<Item = usize>) -> Self {
+        self.at(Self::hash_of_blocks(sizes))
+    }
+
+    /// That hash.
+    #[inline]
+    pub(crate) fn hash_of_blocks(sizes: impl Iterator<Item = usize>) -> usize {
         let hash = sizes.fold(0_u64, |hash, size| {
             (hash ^ size as u64)
                 .wrapping_add(1)
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15)
                 .rotate_left(29)
         });
-        self.at((hash >> 32) as usize)
+        (hash >> 32) as usize
     }
 
     #[inline]

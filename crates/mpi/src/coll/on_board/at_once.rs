@@ -5,24 +5,26 @@
 //! here is exactly what the full path does in its first epoch: the same note, the same bytes at the same places.
 //!
 //! Bytes of one rank for one other are called a block; `all` has the blocks of all ranks, one after the other.
+//!
+//! | file | what |
+//! |---|---|
+//! | `reductions` | reductions and scans |
+//! | `uneven` | blocks of different lengths |
+
+mod reductions;
+mod uneven;
 
 use weft_fabric::Region;
-use weft_fabric::board::Board;
+use weft_fabric::board::{Board, Place};
 
 use super::super::choice;
-use super::reductions::is_kept;
-use super::{ALLGATHER, ALLREDUCE, ALLTOALL, BCAST, GATHER, REDUCE, SCATTER};
+use super::{ALLGATHER, ALLTOALL, BCAST, GATHER, SCATTER};
 use crate::buffer;
 use crate::comm::Comm;
-use crate::datatype::{Basic, SignatureCode};
+use crate::datatype::SignatureCode;
 use crate::engine::boards::{Audience, Awaited, BoardCall, Part};
 use crate::engine::collective_note::CollectiveNote;
-use crate::op::{Combine, Predefined};
-
-/// Bytes that are combined at a time.
-const PIECE: usize = 2048;
-/// Bytes of each member that are fetched ahead of those: else each piece would wait for its own lines.
-const FETCHED_AHEAD: usize = 2 * PIECE;
+use crate::op::Predefined;
 
 /// Some elements, not none, with the code of their signature.
 pub type Elements = (Region, SignatureCode);
@@ -32,6 +34,7 @@ struct Shape {
     place: usize,
     code: SignatureCode,
     operation: Option<Predefined>,
+    /// Or what stands in its place.
     root: usize,
     /// Bytes that each gives or gets.
     each: usize,
@@ -60,11 +63,18 @@ fn take_part(
 ) -> bool {
     let part = |number| Part {
         call: shape.call(number),
-        shows,
+        shows: shown(shows),
         audience,
         awaited,
     };
     comm.take_part_at_once(part, end)
+}
+
+/// What a rank shows that shows these bytes, or nothing.
+#[inline(always)]
+fn shown(data: Option<&Region>) -> (usize, impl FnOnce(&Place<'_>) -> bool) {
+    let write = move |place: &Place<'_>| data.is_none_or(|data| place.write(0, data));
+    (data.map_or(0, Region::len), write)
 }
 
 /// Copies a part of what a member shows, behind so many of its `length` bytes.
@@ -119,7 +129,7 @@ impl Comm {
     pub fn barrier_soon(&self) -> bool {
         let part = |number| Part {
             call: super::barrier(number),
-            shows: None,
+            shows: shown(None),
             audience: Audience::All,
             awaited: Some(Awaited::All),
         };
@@ -248,150 +258,4 @@ impl Comm {
                 && block(out, me, each).is_some_and(|from| copy_own(&from, block(&all, me, each)))
         })
     }
-
-    /// `MPI_Reduce`; `result` is there at the root, and may be `own`.
-    #[inline(always)]
-    #[must_use]
-    pub fn reduce_at_once(
-        &self,
-        (own, code): Elements,
-        result: Option<Region>,
-        (operation, basic): (Predefined, Basic),
-        root: u32,
-    ) -> bool {
-        let (each, root, size) = (own.len(), root as usize, self.size() as usize);
-        let Ok(combine) = Combine::new(operation, basic) else {
-            return false;
-        };
-        if root >= size || !choice::fits_at_once(each, each * size, size) {
-            return false;
-        }
-        let shape = Shape {
-            place: REDUCE,
-            code,
-            operation: Some(operation),
-            root,
-            each,
-        };
-        let Some(result) = result else {
-            let shows = (Some(&own), Audience::Root(root));
-            return take_part(self, &shape, shows, None, |_| true);
-        };
-        // What the root has itself nobody reads.
-        let kept = kept((self.rank() as usize, size), &own, &result);
-        let shows = (kept.is_none().then_some(&own), Audience::Root(root));
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(board, kept, &result, &combine)
-        })
-    }
-
-    /// `MPI_Allreduce`; `result` may be `own`.
-    #[inline(always)]
-    #[must_use]
-    pub fn allreduce_at_once(
-        &self,
-        (own, code): Elements,
-        result: &Region,
-        (operation, basic): (Predefined, Basic),
-    ) -> bool {
-        let each = own.len();
-        let Ok(combine) = Combine::new(operation, basic) else {
-            return false;
-        };
-        if !choice::fits_at_once(each, each * self.size() as usize, self.size() as usize) {
-            return false;
-        }
-        let shape = Shape {
-            place: ALLREDUCE,
-            code,
-            operation: Some(operation),
-            root: 0,
-            each,
-        };
-        let kept = kept((self.rank() as usize, self.size() as usize), &own, result);
-        let shows = (Some(&own), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(board, kept, result, &combine)
-        })
-    }
-}
-
-/// What this rank gives, if it is kept until it is its turn in the fold.
-#[inline(always)]
-fn kept<'a>((rank, size): (usize, usize), own: &'a Region, result: &Region) -> Option<&'a Region> {
-    is_kept((rank, size), own, result).then_some(own)
-}
-
-/// Combines what the members show, from the last to the first. This rank's `own` is not read from the board, if it is kept.
-#[inline(always)]
-fn fold(board: &Board, own: Option<&Region>, result: &Region, combine: &Combine) -> bool {
-    if result.len() <= Board::INLINE {
-        let mut scratch = [0; Board::INLINE];
-        return fold_piece(board, (result.len(), 0), own, result, combine, &mut scratch);
-    }
-    fold_pieces(board, own, result, combine)
-}
-
-#[inline(never)]
-fn fold_pieces(board: &Board, own: Option<&Region>, result: &Region, combine: &Combine) -> bool {
-    let mut scratch = [0; PIECE];
-    let element = combine.basic().size().max(1);
-    let (bytes, most) = (result.len(), PIECE / element * element);
-    fetch(board, bytes, (0, FETCHED_AHEAD));
-    (0..bytes).step_by(most).all(|start| {
-        fetch(board, bytes, (start + FETCHED_AHEAD, most));
-        let piece = most.min(bytes - start);
-        let own = own.and_then(|own| own.part(start, piece));
-        result.part(start, piece).is_some_and(|into| {
-            let own = own.as_ref();
-            fold_piece(board, (bytes, start), own, &into, combine, &mut scratch)
-        })
-    })
-}
-
-/// Lets the processor fetch a part of what the other members show, as far as there is one.
-#[inline]
-fn fetch(board: &Board, bytes: usize, (start, part): (usize, usize)) {
-    let part = part.min(bytes.saturating_sub(start));
-    for member in (0..board.members()).filter(|member| part > 0 && *member != board.me()) {
-        if let Some(data) = board.data(member, bytes, start, part) {
-            data.prefetch();
-        }
-    }
-}
-
-/// The same of the part from `start` of the `bytes` on that fits `into`, by way of `scratch`, which holds as much: what others
-/// may change meanwhile is copied once, and combined then.
-#[inline(always)]
-fn fold_piece(
-    board: &Board,
-    shown: (usize, usize),
-    own: Option<&Region>,
-    into: &Region,
-    combine: &Combine,
-    scratch: &mut [u8],
-) -> bool {
-    let last = board.members() - 1;
-    let Some(scratch) = scratch.get_mut(..into.len()) else {
-        return false;
-    };
-    let operand = buffer::region_of(scratch);
-    let first = match own.filter(|_| last == board.me()) {
-        None => copy(board, last, shown, into),
-        Some(own) => copy_own(own, Some(*into)),
-    };
-    if !first {
-        return false;
-    }
-    for member in (0..last).rev() {
-        if let Some(own) = own.filter(|_| member == board.me()) {
-            combine.run_at(own, into);
-            continue;
-        }
-        if !copy(board, member, shown, &operand) {
-            return false;
-        }
-        combine.run_at(&operand, into);
-    }
-    true
 }

@@ -23,24 +23,34 @@ use crate::schedule::Schedule;
 use weft_fabric::board::Board;
 
 /// Bytes of an entry of a table.
-const ENTRY: usize = size_of::<u32>();
+pub(super) const ENTRY: usize = size_of::<u32>();
 
 /// The bytes of a block for the root, unless they are too many: a member shows no more than leaves it free to be ahead of others.
+#[inline]
 pub(super) fn shown(bytes: usize, size: usize) -> Option<usize> {
     (bytes <= Board::capacity_ahead_for(size).min(MOST_OWN - 1)).then_some(bytes)
 }
 
 /// The bytes of a table and of all blocks but the own one, unless they are too many.
 pub(super) fn shown_to_all(out: &Blocks, rank: usize, size: usize) -> Option<usize> {
-    let others = (0..out.len()).filter(|other| *other != rank);
-    let bytes = others.fold(table(size), |sum, other| {
-        sum.saturating_add(out.bytes(other))
-    });
+    fits_all((0..out.len()).map(|other| out.bytes(other)), rank, size)
+}
+
+/// The same of blocks of these lengths.
+#[inline]
+pub(super) fn fits_all(
+    lengths: impl Iterator<Item = usize>,
+    rank: usize,
+    size: usize,
+) -> Option<usize> {
+    let lengths = lengths.enumerate().filter(|(other, _)| *other != rank);
+    let bytes = lengths.fold(table(size), |sum, (_, length)| sum.saturating_add(length));
     (bytes <= Board::capacity_for(size).min(MOST_OWN - 1)).then_some(bytes)
 }
 
 /// Bytes of a table for so many ranks.
-fn table(size: usize) -> usize {
+#[inline]
+pub(super) const fn table(size: usize) -> usize {
     ((size + 1) * ENTRY).next_multiple_of(8)
 }
 

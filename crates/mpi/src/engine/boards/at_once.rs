@@ -4,20 +4,21 @@
 //! If it does not come, or if a member shows something else, the collective is *begun*: the full path, which the call takes
 //! then, goes on behind this rank's [arrival](super::Epochs::enter), and has all the ways to wait and to explain.
 
-use weft_fabric::board::{Board, Note};
-use weft_fabric::{Fabric, Region};
+use weft_fabric::Fabric;
+use weft_fabric::board::{Board, Note, Place};
 use weft_fiber as fiber;
 
 use super::super::Engine;
+use super::super::counters::Counters;
 use super::communicator_board::{Awaited, BoardCall};
 use super::epochs::{Audience, wake};
 use super::{BoardId, CommunicatorBoard};
 
 /// What a rank does in the one epoch of a collective.
-pub(crate) struct Part<'a> {
+pub(crate) struct Part<W> {
     pub call: BoardCall,
-    /// The data that it shows.
-    pub shows: Option<&'a Region>,
+    /// The data that it shows: so many bytes, and what writes them.
+    pub shows: (usize, W),
     /// Who waits for it.
     pub audience: Audience,
     /// What it waits for.
@@ -29,7 +30,43 @@ impl Engine {
     /// this rank but for that. `None` if anything is not as usual: either without effect, or the collective is begun; the
     /// full path knows which.
     #[inline(always)]
-    pub(crate) fn take_part_at_once(&mut self, id: BoardId, part: &Part<'_>) -> Option<&Board> {
+    pub(crate) fn take_part_at_once(
+        &mut self,
+        id: BoardId,
+        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+    ) -> Option<&Board> {
+        let (place, counters, _) = self.arrive_at_once(id, part)?;
+        counters.collectives_ended.add(1);
+        Some(&place.board)
+    }
+
+    /// The same of a collective that `end` ends, unless it finds with the board that this is not all that there is to do: then it is
+    /// begun, too.
+    #[inline(always)]
+    pub(crate) fn take_part_if_at_once(
+        &mut self,
+        id: BoardId,
+        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+        end: impl FnOnce(&Board) -> bool,
+    ) -> bool {
+        let Some((place, counters, call)) = self.arrive_at_once(id, part) else {
+            return false;
+        };
+        if !end(&place.board) {
+            (place.call, place.is_begun) = (Some(call), true);
+            return false;
+        }
+        counters.collectives_ended.add(1);
+        true
+    }
+
+    /// Arrives at the board for a collective, and answers it if what is waited for is there: with the counters, and the call.
+    #[inline(always)]
+    fn arrive_at_once(
+        &mut self,
+        id: BoardId,
+        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+    ) -> Option<(&mut CommunicatorBoard, &Counters, BoardCall)> {
         let Self {
             core,
             writers,
@@ -44,9 +81,9 @@ impl Engine {
         if place.call.is_some() || place.lost.is_some() {
             return None;
         }
-        let mut call = part.call;
+        let (mut call, (length, write)) = (part.call, part.shows);
         call.note.length |= place.history.bits();
-        if !place.board.show(part.shows, call.note) {
+        if !place.board.show(length, write, call.note) {
             return None;
         }
         place.before = place.history.last;
@@ -61,38 +98,38 @@ impl Engine {
         } else {
             place.wake_all(&mut **fabric, part.audience, call.note.number);
         }
-        let Some(awaited) = part.awaited else {
-            core.counters.collectives_ended.add(1);
-            return Some(&place.board);
-        };
-        if !place.is_there(awaited, call.note) && !place.comes(&mut **fabric, awaited, call.note) {
-            (place.call, place.is_begun) = (Some(call), true);
-            return None;
+        if let Some(awaited) = part.awaited {
+            let expected = (call.note, call.alike());
+            if !place.is_there(awaited, expected) && !place.comes(&mut **fabric, awaited, expected)
+            {
+                (place.call, place.is_begun) = (Some(call), true);
+                return None;
+            }
         }
-        core.counters.collectives_ended.add(1);
-        Some(&place.board)
+        Some((place, &core.counters, call))
     }
 }
 
 impl CommunicatorBoard {
-    /// Whether all for whom a call waits have arrived, for the same call.
+    /// Whether all for whom a call waits have arrived, for the same call: that of a note, of whose length these bits are alike on all.
     #[inline(always)]
-    fn is_there(&mut self, awaited: Awaited, note: Note) -> bool {
+    fn is_there(&mut self, awaited: Awaited, (note, alike): (Note, u32)) -> bool {
         match awaited {
-            Awaited::All => self.board.all_show(note),
-            Awaited::One(member) => self.board.shows(member, note),
-            Awaited::Room(_) | Awaited::First(_) | Awaited::Reason => false,
+            Awaited::All => self.board.all_show(note, alike),
+            Awaited::One(member) => self.board.shows(member, note, alike),
+            Awaited::First(count) => self.board.first_show(count, note, alike),
+            Awaited::Room(_) | Awaited::Reason => false,
         }
     }
 
     /// Looks a few times more.
     #[inline(never)]
-    fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, note: Note) -> bool {
+    fn comes(&mut self, fabric: &mut dyn Fabric, awaited: Awaited, expected: (Note, u32)) -> bool {
         self.awaited = Some(awaited);
         let came = self.ends_soon(fabric, Self::comes_in_turn);
         self.awaited = None;
         // A failure stays: the full path finds it.
-        came && self.failure.is_none() && self.is_there(awaited, note)
+        came && self.failure.is_none() && self.is_there(awaited, expected)
     }
 
     /// Those who are missing get this core, once. Not from a fiber: others of its worker may run here.

@@ -59,11 +59,18 @@ impl BoardCall {
     }
 
     /// The same of a collective in which each member shows a number of bytes of its own, or nothing, and sends messages.
+    #[inline]
     pub fn uneven(place: usize, shown: Option<usize>, note: CollectiveNote, number: u32) -> Self {
         let mut call = Self::new(place, shown.unwrap_or(0), note, number);
         call.note.length = history::own_length(shown);
         call.alike = history::HISTORY_BITS;
         call
+    }
+
+    /// The bits of the note's length that are alike on all.
+    #[inline]
+    pub(super) fn alike(&self) -> u32 {
+        self.alike
     }
 
     /// Whether each member shows a number of bytes of its own.

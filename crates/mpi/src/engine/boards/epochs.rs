@@ -153,6 +153,9 @@ impl<'a, 'g> Epochs<'a, 'g> {
     /// Writes bytes to `offset` of the `length` bytes that this rank shows in the epoch.
     #[inline]
     pub fn write_region(&mut self, length: usize, offset: usize, part: &Region) -> Result<()> {
+        if self.has_arrived {
+            return Ok(());
+        }
         let fits = self.place_mut().board.write(length, offset, part);
         fits.then_some(())
             .ok_or_else(|| intern("writes more to a board than it holds"))
@@ -249,10 +252,7 @@ impl<'a, 'g> Epochs<'a, 'g> {
 
     /// The bytes that a member shows, which has arrived, where each shows a number of its own; `None` if it sends messages.
     pub fn shown_by(&self, member: usize) -> Option<usize> {
-        let note = self.place().board.note_of(member);
-        history::length_in(note.length)
-            .ok()
-            .map(|bytes| bytes as usize)
+        history::shown_by(&self.place().board, member)
     }
 
     /// The error that a member shows another number of bytes for this rank than it expects, of which all members are told.

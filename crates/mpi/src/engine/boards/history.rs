@@ -1,5 +1,7 @@
 //! History of a member on a board, and the length of its data, as a note contains them.
 
+use weft_fabric::board::Board;
+
 use super::super::collective_note::CollectiveNote;
 
 /// Bits of a note's length that are the length.
@@ -25,6 +27,13 @@ pub(super) fn own_length(bytes: Option<usize>) -> u32 {
     bytes.filter(|bytes| *bytes < HASHED).unwrap_or(HASHED)
 }
 
+/// The bytes that a member shows where each shows a number of its own; `None` if it sends messages.
+#[inline]
+pub(crate) fn shown_by(board: &Board, member: usize) -> Option<usize> {
+    let length = length_in(board.note_of(member).length);
+    length.ok().map(|bytes| bytes as usize)
+}
+
 /// One more than the most bytes that fit a note as they are.
 pub(crate) const MOST_OWN: usize = HASHED as usize;
 
@@ -32,6 +41,7 @@ pub(crate) const MOST_OWN: usize = HASHED as usize;
 pub(super) const HISTORY_BITS: u32 = u32::MAX << LENGTH_BITS;
 
 /// The length in a note: `Err` if it is only known which it is not.
+#[inline]
 pub(super) fn length_in(length: u32) -> std::result::Result<u32, u32> {
     let length = length & ((1 << LENGTH_BITS) - 1);
     if length < HASHED {

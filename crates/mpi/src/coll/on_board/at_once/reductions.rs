@@ -1,0 +1,372 @@
+//! Reductions and scans that end at once.
+
+use weft_fabric::Region;
+use weft_fabric::board::Board;
+
+use super::super::super::choice;
+use super::super::reductions::is_kept;
+use super::super::{ALLREDUCE, EXSCAN, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN};
+use super::{Elements, Shape, copy, copy_own, take_part};
+use crate::buffer;
+use crate::comm::Comm;
+use crate::datatype::Basic;
+use crate::engine::boards::{Audience, Awaited};
+use crate::engine::collective_note::CollectiveNote;
+use crate::op::{Combine, Predefined};
+
+/// Bytes that are combined at a time.
+const PIECE: usize = 2048;
+/// Bytes of each member that are fetched ahead of those: else each piece would wait for its own lines.
+const FETCHED_AHEAD: usize = 2 * PIECE;
+
+impl Comm {
+    /// `MPI_Reduce`; `result` is there at the root, and may be `own`.
+    #[inline(always)]
+    #[must_use]
+    pub fn reduce_at_once(
+        &self,
+        (own, code): Elements,
+        result: Option<Region>,
+        (operation, basic): (Predefined, Basic),
+        root: u32,
+    ) -> bool {
+        let (each, root, size) = (own.len(), root as usize, self.size() as usize);
+        let Ok(combine) = Combine::new(operation, basic) else {
+            return false;
+        };
+        if root >= size || !choice::fits_at_once(each, each * size, size) {
+            return false;
+        }
+        let shape = Shape {
+            place: REDUCE,
+            code,
+            operation: Some(operation),
+            root,
+            each,
+        };
+        let Some(result) = result else {
+            let shows = (Some(&own), Audience::Root(root));
+            return take_part(self, &shape, shows, None, |_| true);
+        };
+        // What the root has itself nobody reads.
+        let kept = kept((self.rank() as usize, size), &own, &result);
+        let shows = (kept.is_none().then_some(&own), Audience::Root(root));
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            fold(
+                board,
+                Operands::whole(size, result.len()),
+                kept,
+                &result,
+                &combine,
+            )
+        })
+    }
+
+    /// `MPI_Allreduce`; `result` may be `own`.
+    #[inline(always)]
+    #[must_use]
+    pub fn allreduce_at_once(
+        &self,
+        (own, code): Elements,
+        result: &Region,
+        (operation, basic): (Predefined, Basic),
+    ) -> bool {
+        let (each, size) = (own.len(), self.size() as usize);
+        let Ok(combine) = Combine::new(operation, basic) else {
+            return false;
+        };
+        if !choice::fits_at_once(each, each * size, size) {
+            return false;
+        }
+        let shape = Shape {
+            place: ALLREDUCE,
+            code,
+            operation: Some(operation),
+            root: 0,
+            each,
+        };
+        let kept = kept((self.rank() as usize, size), &own, result);
+        let shows = (Some(&own), Audience::All);
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            fold(
+                board,
+                Operands::whole(size, result.len()),
+                kept,
+                result,
+                &combine,
+            )
+        })
+    }
+
+    /// `MPI_Scan`; `result` may be `own`.
+    #[inline(always)]
+    #[must_use]
+    pub fn scan_at_once(
+        &self,
+        own: Elements,
+        result: &Region,
+        reduction: (Predefined, Basic),
+    ) -> bool {
+        self.scan_of_first_at_once((SCAN, self.rank() as usize + 1), own, result, reduction)
+    }
+
+    /// `MPI_Exscan`; `result` may be `own`.
+    #[inline(always)]
+    #[must_use]
+    pub fn exscan_at_once(
+        &self,
+        own: Elements,
+        result: &Region,
+        reduction: (Predefined, Basic),
+    ) -> bool {
+        self.scan_of_first_at_once((EXSCAN, self.rank() as usize), own, result, reduction)
+    }
+
+    /// The elements of the first `count` ranks, combined.
+    #[inline(always)]
+    fn scan_of_first_at_once(
+        &self,
+        (place, count): (usize, usize),
+        (own, code): Elements,
+        result: &Region,
+        (operation, basic): (Predefined, Basic),
+    ) -> bool {
+        let (each, rank, size) = (own.len(), self.rank() as usize, self.size() as usize);
+        let Ok(combine) = Combine::new(operation, basic) else {
+            return false;
+        };
+        if !choice::fits_at_once(each, each * size, size) {
+            return false;
+        }
+        let shape = Shape {
+            place,
+            code,
+            operation: Some(operation),
+            root: 0,
+            each,
+        };
+        let shows = (Some(&own), Audience::Above);
+        if rank == 0 {
+            // Nobody is before it.
+            return take_part(self, &shape, shows, None, |_| {
+                count == 0 || copy_own(&own, Some(*result))
+            });
+        }
+        let kept = kept((rank, count), &own, result);
+        take_part(self, &shape, shows, Some(Awaited::First(count)), |board| {
+            fold(
+                board,
+                Operands::whole(count, result.len()),
+                kept,
+                result,
+                &combine,
+            )
+        })
+    }
+
+    /// `MPI_Reduce_scatter_block`: each rank gets its part of what all give; `result` may be the front of `own`.
+    #[inline(always)]
+    #[must_use]
+    pub fn reduce_scatter_block_at_once(
+        &self,
+        own: Elements,
+        result: &Region,
+        reduction: (Predefined, Basic),
+    ) -> bool {
+        let part = (self.rank() as usize * result.len(), result.len());
+        self.reduce_part_at_once((REDUCE_SCATTER_BLOCK, 0), own, (part, result), reduction)
+    }
+
+    /// `MPI_Reduce_scatter`: as [`reduce_scatter_block_at_once`](Self::reduce_scatter_block_at_once), with parts of so many elements.
+    #[inline(always)]
+    #[must_use]
+    pub fn reduce_scatter_at_once(
+        &self,
+        own: Elements,
+        result: &Region,
+        counts: impl Fn(usize) -> usize,
+        reduction: (Predefined, Basic),
+    ) -> bool {
+        let (rank, size, element) = (
+            self.rank() as usize,
+            self.size() as usize,
+            reduction.1.size(),
+        );
+        let first: usize = (0..rank).map(&counts).sum();
+        let longest = (0..size).map(&counts).max().unwrap_or(0) * element;
+        let sizes = CollectiveNote::hash_of_blocks((0..size).map(&counts));
+        let part = (first * element, longest);
+        self.reduce_part_at_once((REDUCE_SCATTER, sizes), own, (part, result), reduction)
+    }
+
+    /// The part of this rank, of what all give: it begins behind so many bytes, and the longest part of a rank has so many. `sizes` says
+    /// how long all are, where not all are alike.
+    #[inline(always)]
+    fn reduce_part_at_once(
+        &self,
+        (place, sizes): (usize, usize),
+        (own, code): Elements,
+        ((first, longest), result): ((usize, usize), &Region),
+        (operation, basic): (Predefined, Basic),
+    ) -> bool {
+        let (each, rank, size) = (own.len(), self.rank() as usize, self.size() as usize);
+        let Ok(combine) = Combine::new(operation, basic) else {
+            return false;
+        };
+        if !choice::parts_fit_at_once(each, (longest, basic.size()), size) {
+            return false;
+        }
+        let Some(part) = own.part(first, result.len()) else {
+            return false;
+        };
+        let shape = Shape {
+            place,
+            code,
+            operation: Some(operation),
+            root: sizes,
+            each,
+        };
+        let kept = kept((rank, size), &part, result);
+        let shows = (Some(&own), Audience::All);
+        take_part(self, &shape, shows, Some(Awaited::All), |board| {
+            let operands = Operands::whole(size, each).behind(first);
+            result.is_empty() || fold(board, operands, kept, result, &combine)
+        })
+    }
+}
+
+/// What this rank gives, if it is kept until it is its turn in the fold.
+#[inline(always)]
+fn kept<'a>((rank, size): (usize, usize), own: &'a Region, result: &Region) -> Option<&'a Region> {
+    is_kept((rank, size), own, result).then_some(own)
+}
+
+/// The members whose data are combined: the first so many. Each shows `length` bytes, of which the part from `start` on is taken.
+#[derive(Clone, Copy)]
+struct Operands {
+    count: usize,
+    length: usize,
+    start: usize,
+}
+
+impl Operands {
+    /// All that each of the first so many shows.
+    #[inline(always)]
+    fn whole(count: usize, length: usize) -> Self {
+        Self {
+            count,
+            length,
+            start: 0,
+        }
+    }
+
+    /// Behind so many bytes more.
+    #[inline(always)]
+    fn behind(self, bytes: usize) -> Self {
+        Self {
+            start: self.start + bytes,
+            ..self
+        }
+    }
+}
+
+/// Combines what members show, from the last to the first, as much as the result has room for. This rank's `own` is not read from the
+/// board, if it is kept.
+#[inline(always)]
+fn fold(
+    board: &Board,
+    operands: Operands,
+    own: Option<&Region>,
+    result: &Region,
+    combine: &Combine,
+) -> bool {
+    if result.len() <= Board::INLINE {
+        let mut scratch = [0; Board::INLINE];
+        return fold_piece(board, operands, own, result, combine, &mut scratch);
+    }
+    fold_pieces(board, operands, own, result, combine)
+}
+
+#[inline(never)]
+fn fold_pieces(
+    board: &Board,
+    operands: Operands,
+    own: Option<&Region>,
+    result: &Region,
+    combine: &Combine,
+) -> bool {
+    let mut scratch = [0; PIECE];
+    let element = combine.basic().size().max(1);
+    let (bytes, most) = (result.len(), PIECE / element * element);
+    fetch(board, operands, FETCHED_AHEAD.min(bytes));
+    (0..bytes).step_by(most).all(|start| {
+        let ahead = start + FETCHED_AHEAD;
+        fetch(
+            board,
+            operands.behind(ahead),
+            most.min(bytes.saturating_sub(ahead)),
+        );
+        let piece = most.min(bytes - start);
+        let own = own.and_then(|own| own.part(start, piece));
+        result.part(start, piece).is_some_and(|into| {
+            let (operands, own) = (operands.behind(start), own.as_ref());
+            fold_piece(board, operands, own, &into, combine, &mut scratch)
+        })
+    })
+}
+
+/// Lets the processor fetch so many bytes of what the other members show.
+#[inline]
+fn fetch(board: &Board, operands: Operands, bytes: usize) {
+    let Operands {
+        count,
+        length,
+        start,
+    } = operands;
+    for member in (0..count).filter(|member| bytes > 0 && *member != board.me()) {
+        if let Some(data) = board.data(member, length, start, bytes) {
+            data.prefetch();
+        }
+    }
+}
+
+/// The same of what fits `into`, by way of `scratch`, which holds as much: what others may change meanwhile is copied once, and
+/// combined then.
+#[inline(always)]
+fn fold_piece(
+    board: &Board,
+    Operands {
+        count,
+        length,
+        start,
+    }: Operands,
+    own: Option<&Region>,
+    into: &Region,
+    combine: &Combine,
+    scratch: &mut [u8],
+) -> bool {
+    let last = count - 1;
+    let Some(scratch) = scratch.get_mut(..into.len()) else {
+        return false;
+    };
+    let operand = buffer::region_of(scratch);
+    let shown = (length, start);
+    let first = match own.filter(|_| last == board.me()) {
+        None => copy(board, last, shown, into),
+        Some(own) => copy_own(own, Some(*into)),
+    };
+    if !first {
+        return false;
+    }
+    for member in (0..last).rev() {
+        if let Some(own) = own.filter(|_| member == board.me()) {
+            combine.run_at(own, into);
+            continue;
+        }
+        if !copy(board, member, shown, &operand) {
+            return false;
+        }
+        combine.run_at(&operand, into);
+    }
+    true
+}

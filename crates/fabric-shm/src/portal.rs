@@ -207,7 +207,7 @@ impl Portal {
     /// Whether there is anything to send, or to move for others.
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.chunks.backlog() + self.assistance.backlog() > 0 || self.asked.are_under_way()
+        self.chunks.backlog() + self.assistance.backlog() + self.asked.under_way() > 0
     }
 
     /// Sends what there is to send, as far as the lanes have room, moves blocks for a peer, and fetches what nobody sends. Answers
@@ -216,7 +216,7 @@ impl Portal {
     #[cold]
     pub fn advance(&mut self, link: &mut Link<'_>, sink: &mut dyn Sink) -> usize {
         let mut done = 0;
-        if self.asked.are_under_way() {
+        if self.asked.under_way() > 0 {
             done += self.asked.send(&self.grants, link);
             let unfetched = self.asked.fetch_from_the_quiet(sink);
             if let Some(unfetched) = unfetched {

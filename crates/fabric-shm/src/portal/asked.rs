@@ -139,10 +139,10 @@ impl AskedGets {
         }
     }
 
-    /// Whether there is anything to send, to expect or to fetch.
+    /// How many there are.
     #[inline]
-    pub fn are_under_way(&self) -> bool {
-        !self.own.is_empty() || !self.sending.is_empty()
+    pub fn under_way(&self) -> usize {
+        self.own.len() + self.sending.len()
     }
 
     /// Whether this rank waits for bytes that it has asked for.

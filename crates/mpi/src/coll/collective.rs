@@ -16,7 +16,7 @@ use crate::schedule::Schedule;
 
 /// A collective within one group, with the arguments of this rank: as the function of the same name in [`coll`](super) has
 /// them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Collective<'a> {
     /// See [`barrier()`].

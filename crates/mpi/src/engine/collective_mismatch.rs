@@ -43,7 +43,7 @@ use crate::error::{Error, ErrorClass};
 const MOST: usize = 1024;
 
 /// How much later than another member a rank may hear of a loss.
-const LOSS_DELAY: Duration = Duration::from_millis(50);
+pub(super) const LOSS_DELAY: Duration = Duration::from_millis(50);
 
 /// Bytes of the sentence that the others are told, at most.
 const SENTENCE: usize = 600;

@@ -16,11 +16,13 @@
 //! outstanding has arrived at its epoch.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use weft_fabric::board::{Board, MOST_OUTSTANDING};
 use weft_fabric::{Fabric, Peer, Region, SharedBytes, SharedKey};
 
 use super::super::Engine;
+use super::super::collective_mismatch::{LOSS_DELAY, is_mismatch};
 use super::super::collective_note::CollectiveNote;
 use super::super::events::EventKind;
 use super::super::request::Work;
@@ -161,6 +163,8 @@ pub(in crate::engine) struct Outstanding {
     sleeps: bool,
     /// The communicator is freed.
     is_freed: bool,
+    /// Since when a member is seen to do something else.
+    suspected: Option<Duration>,
 }
 
 impl Outstanding {
@@ -179,6 +183,7 @@ impl Outstanding {
             shown: 0,
             sleeps: false,
             is_freed: false,
+            suspected: None,
         }
     }
 
@@ -281,7 +286,7 @@ impl Outstanding {
         if self.shown > 0 {
             let outcome = match self.coming(&mut first.attendance) {
                 Coming::There => Some(self.take(&first)),
-                Coming::Differs(error) => Some(Some(error)),
+                Coming::Differs(error) => self.is_no_loss(fabric.now()).then_some(Some(error)),
                 Coming::Missing => None,
             };
             if let Some(error) = outcome {
@@ -296,6 +301,14 @@ impl Outstanding {
         }
         self.queue.push_front(first);
         None
+    }
+
+    /// Whether it has been seen for long enough that a member does something else: it may have given up another collective because of a
+    /// loss, of which this rank is going to hear.
+    #[cold]
+    fn is_no_loss(&mut self, now: Duration) -> bool {
+        let since = *self.suspected.get_or_insert(now);
+        now >= since + LOSS_DELAY
     }
 
     fn take(&self, ended: &Queued) -> Option<Error> {
@@ -684,7 +697,7 @@ impl Engine {
         let Some(place) = self.core.boards.outstanding.get_mut(id) else {
             return false;
         };
-        if place.reason(call).is_some() || !super::super::collective_mismatch::is_mismatch(error) {
+        if place.reason(call).is_some() || !is_mismatch(error) {
             return false;
         }
         let (context, peers) = (place.context, place.peers.clone());

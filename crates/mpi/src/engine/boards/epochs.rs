@@ -16,11 +16,11 @@ use crate::error::{Error, ErrorClass, Result};
 
 /// Looks at a board alone before those at everything, as [`waiting`](weft_fabric::waiting) says: together they take no
 /// longer than a cache line from another core, so whoever arrives at the same time pays for nothing else.
-const LOOKS: u32 = 48;
+pub(super) const LOOKS: u32 = 48;
 
 /// Looks in a crowd, each with a pause of the processor, if all who are missing were last seen on other cores: together they
 /// take about as long as a switch to another process of this core, of which there are several.
-const LOOKS_AT_OTHER_CORES: u32 = 48;
+pub(super) const LOOKS_AT_OTHER_CORES: u32 = 48;
 
 /// Who waits for a member that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

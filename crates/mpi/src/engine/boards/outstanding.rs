@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use weft_fabric::board::{Board, MOST_OUTSTANDING};
+use weft_fabric::waiting::Turns;
 use weft_fabric::{Fabric, Peer, Region, SharedBytes, SharedKey};
 
 use super::super::Engine;
@@ -30,7 +31,7 @@ use super::super::request_id::RequestId;
 use super::super::schedule::{CollectiveContext, Schedule};
 use super::BoardId;
 use super::communicator_board::{Awaited, BoardCall, disagreement};
-use super::epochs::{Audience, in_call, intern, wake, wake_other};
+use super::epochs::{Audience, LOOKS, LOOKS_AT_OTHER_CORES, in_call, intern, wake, wake_other};
 use super::history::History;
 use super::making::Making;
 use crate::error::{Error, Result};
@@ -163,6 +164,8 @@ pub(in crate::engine) struct Outstanding {
     sleeps: bool,
     /// The communicator is freed.
     is_freed: bool,
+    /// Waits that begin by giving the core to those who are missing.
+    turns: Turns,
     /// Since when a member is seen to do something else.
     suspected: Option<Duration>,
 }
@@ -183,6 +186,7 @@ impl Outstanding {
             shown: 0,
             sleeps: false,
             is_freed: false,
+            turns: Turns::default(),
             suspected: None,
         }
     }
@@ -377,6 +381,37 @@ impl Outstanding {
     }
 }
 
+/// Waiting for the first.
+impl Outstanding {
+    /// Whether the next member for whom the first one waits has come.
+    #[inline]
+    fn comes(&self) -> bool {
+        let first = self.queue.front().filter(|_| self.shown > 0);
+        let Some((queued, board)) = first.zip(self.board.as_ref()) else {
+            return false;
+        };
+        let (attendance, me) = (&queued.attendance, board.me());
+        let next = attendance.seen + usize::from(attendance.seen == me);
+        next >= board.members() || board.has_at(attendance.epoch, next)
+    }
+
+    /// Whether the next member comes within a few looks: as [`ends_soon`](super::CommunicatorBoard::ends_soon) says.
+    fn comes_soon(&mut self, fabric: &mut dyn Fabric, gives_core: bool) -> bool {
+        if self.making.is_some() || self.shown == 0 {
+            return false;
+        }
+        let beside = fabric.is_any_beside(&mut self.missing(0));
+        match beside {
+            None => (0..LOOKS).any(|_| self.comes()),
+            Some(true) => gives_core && self.turns.give_core() && self.comes(),
+            Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
+                std::hint::spin_loop();
+                self.comes()
+            }),
+        }
+    }
+}
+
 /// Whoever is the last to arrive at an epoch wakes this rank.
 fn wish(board: &Board) {
     if !board.is_room_wished() {
@@ -397,6 +432,10 @@ impl OutstandingBoards {
     #[inline]
     pub fn are_busy(&self) -> bool {
         !self.busy.is_empty()
+    }
+
+    fn get(&self, id: BoardId) -> Option<&Outstanding> {
+        self.places.get(id.0 as usize)?.as_ref()
     }
 
     pub fn get_mut(&mut self, id: BoardId) -> Option<&mut Outstanding> {
@@ -675,6 +714,27 @@ impl Engine {
             }
         }
         moved
+    }
+
+    /// A wait begins: the members that are missing in the oldest collective are given a moment, and the core if it is `gives_core`
+    /// and they stand on it. True if one has ended.
+    pub(in crate::engine) fn end_outstanding_soon(&mut self, gives_core: bool) -> bool {
+        let boards = &self.core.boards.outstanding;
+        let Some(id) = boards.busy.first().map(|id| BoardId(*id)) else {
+            return false;
+        };
+        let members = boards.get(id).map_or(0, |place| place.peers.len());
+        for _ in 0..members {
+            let Self { core, fabric, .. } = self;
+            let place = core.boards.outstanding.get_mut(id);
+            if !place.is_some_and(|place| place.comes_soon(&mut **fabric, gives_core)) {
+                return false;
+            }
+            if self.look_at_outstanding() {
+                return true;
+            }
+        }
+        false
     }
 
     /// A collective has ended.

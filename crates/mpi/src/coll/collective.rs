@@ -1,7 +1,7 @@
 //! Collective: the arguments of this rank as a value, before it is decided how the collective is carried out.
 //!
 //! ```text
-//!   Collective ──► on a board      blocking, small, on a communicator whose members share memory
+//!   Collective ──► on a board      blocking, or small and non-blocking, on a communicator whose members share memory
 //!              └─► Schedule        all others, and blocks that are too long for the board
 //! ```
 

@@ -36,6 +36,10 @@ use super::history::History;
 use super::making::Making;
 use crate::error::{Error, Result};
 
+/// Looks before a request is made: together they take less time than that and the wait for it, and whoever arrives at the same time
+/// saves both.
+const LOOKS_AT_ONCE: u32 = 24;
+
 /// What a rank shows in a collective of one epoch, and takes of what others show.
 pub(crate) trait Transfer: std::fmt::Debug + Send + Sync {
     /// The data that it shows, which may be put together in the memory given.
@@ -126,7 +130,7 @@ struct Queued {
     transfer: Box<dyn Transfer>,
     request: RequestId,
     /// How it is done if there will be no board.
-    by_messages: Option<(Schedule, CollectiveContext)>,
+    by_messages: Option<Box<(Schedule, CollectiveContext)>>,
 }
 
 /// What became of a collective that was to begin.
@@ -400,6 +404,9 @@ impl Outstanding {
         if self.making.is_some() || self.shown == 0 {
             return false;
         }
+        if self.comes() {
+            return true;
+        }
         let beside = fabric.is_any_beside(&mut self.missing(0));
         match beside {
             None => (0..LOOKS).any(|_| self.comes()),
@@ -649,7 +656,9 @@ impl Engine {
                 && place.queue.is_empty()
                 && place.show(&mut **fabric, &mut attendance, &transfer, is_other_awake)
             {
-                if let Coming::There = place.coming(&mut attendance) {
+                let there = (0..LOOKS_AT_ONCE)
+                    .any(|_| !matches!(place.coming(&mut attendance), Coming::Missing));
+                if there && matches!(place.coming(&mut attendance), Coming::There) {
                     let taken = place.board.as_ref().is_some_and(|board| {
                         let epoch = attendance.epoch;
                         transfer.take(&Shown { board, epoch })
@@ -667,7 +676,7 @@ impl Engine {
             attendance,
             transfer: Box::new(transfer),
             request,
-            by_messages,
+            by_messages: by_messages.map(Box::new),
         };
         if let Some(error) = failure {
             self.end_outstanding(id, queued, Some(error));
@@ -792,7 +801,8 @@ impl Engine {
         if place.board.is_none() {
             let queue = std::mem::take(&mut place.queue);
             for queued in queue {
-                if let Some((schedule, context)) = queued.by_messages {
+                if let Some(by_messages) = queued.by_messages {
+                    let (schedule, context) = *by_messages;
                     self.begin_schedule(schedule.into(), context, queued.request);
                 }
             }

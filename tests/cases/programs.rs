@@ -86,6 +86,11 @@ fn collectives() {
 }
 
 #[test]
+fn outstanding() {
+    passes("outstanding", &[1, 2, 3, 4, 8, 17], &[]);
+}
+
+#[test]
 fn intercommunicators() {
     passes("intercommunicators", &[1, 2, 3, 4, 9], &[]);
 }
@@ -238,6 +243,7 @@ fn over_tcp_plain_and_encrypted() {
     for (name, ranks, arguments) in [
         ("point_to_point", 4, &[][..]),
         ("collectives", 4, &[]),
+        ("outstanding", 4, &[]),
         ("communicators", 4, &[]),
         ("ring", 9, &["20"]),
         ("one_sided", 4, &[]),

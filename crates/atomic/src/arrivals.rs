@@ -14,10 +14,11 @@
 //! A member writes only its own stamps and the data beside them. Everybody reads everything.
 //!
 //! # Why nothing that is still read is overwritten
-//! A member that arrives at epoch `e + 1` has read everything that it will ever read of epoch `e`: epochs are used one
-//! after the other. A member writes to the row of `e` again for epoch `e + ROWS`, and only if it [has
-//! room](Arrivals::has_room): all have arrived at `e + 1`. Its look at their stamps acquires what they released
-//! (SYNC arrivals.stamp), their reads included.
+//! A member that arrives at epoch `e + lag` has read everything that it will ever read of epoch `e`. The lag is 1 where epochs are
+//! used one after the other; with a [longer one](Arrivals::with_lag) a member arrives at the next epochs while it still waits for
+//! earlier ones, but never at one more when `lag` of them are outstanding. A member writes to the row of `e` again for epoch
+//! `e + ROWS`, and only if it [has room](Arrivals::has_room): all have arrived at `e + lag`. Its look at their stamps acquires what
+//! they released (SYNC arrivals.stamp), their reads included.
 //!
 //! # Why one member sees all others
 //! If it matters who is last, a [`fence`](Arrivals::fence) separates a member's stamp from its look at the stamps of others. Of members that arrive
@@ -35,7 +36,7 @@ use crate::{AtomicU64, FenceMode, Ordering};
 pub const ROWS: usize = 32;
 /// Few, so that models reuse rows.
 #[cfg(loom)]
-pub const ROWS: usize = 2;
+pub const ROWS: usize = 3;
 
 /// Access to the stamps.
 pub trait Stamps {
@@ -55,6 +56,8 @@ pub fn row(epoch: u64) -> usize {
 pub struct Arrivals {
     members: usize,
     me: usize,
+    /// A member that arrives at an epoch has read all of the one that is so many before.
+    lag: u64,
     /// The epoch that this member has arrived at; 0 before the first.
     epoch: u64,
     /// The last epoch at which all were seen to have arrived.
@@ -67,9 +70,17 @@ impl Arrivals {
     /// The arrivals of a group of `members`, seen by member `me`, before the first epoch.
     #[must_use]
     pub fn new(members: usize, me: usize) -> Self {
+        Self::with_lag(members, me, 1)
+    }
+
+    /// The same where a member may have up to `lag` epochs outstanding (less than [`ROWS`]): all members have the same lag.
+    #[must_use]
+    pub fn with_lag(members: usize, me: usize, lag: usize) -> Self {
+        debug_assert!((1..ROWS).contains(&lag));
         Self {
             members,
             me,
+            lag: lag as u64,
             epoch: 0,
             complete: 0,
             seen: 0,
@@ -97,7 +108,7 @@ impl Arrivals {
         self.epoch
     }
 
-    /// Whether this member may write for the next epoch, and arrive at it, if its data have `rows` rows: at least 2, at
+    /// Whether this member may write for the next epoch, and arrive at it, if its data have `rows` rows: more than the lag, at
     /// most [`ROWS`].
     #[inline]
     pub fn has_room(&mut self, stamps: &impl Stamps, rows: usize) -> bool {
@@ -111,10 +122,10 @@ impl Arrivals {
         Self::came(stamps, self.needed(rows), member)
     }
 
-    /// The row of the next epoch is free when all have arrived at the epoch after the one that had it.
+    /// The row of the next epoch is free when all have arrived at the epoch that is the lag after the one that had it.
     #[inline]
     fn needed(&self, rows: usize) -> u64 {
-        (self.epoch + 2).saturating_sub(rows as u64)
+        (self.epoch + 1 + self.lag).saturating_sub(rows as u64)
     }
 
     /// First looks further than needed, so that a member that is ahead need not look each time.
@@ -166,6 +177,20 @@ impl Arrivals {
     pub fn note_all(&mut self) {
         self.seen = self.members;
         self.complete = self.epoch;
+    }
+
+    /// All have been seen to have arrived at an epoch at which this member has arrived.
+    #[inline]
+    pub fn note_all_at(&mut self, epoch: u64) {
+        self.complete = self.complete.max(epoch);
+    }
+
+    /// Whether a member has arrived at an epoch; `stamp` is its stamp in the epoch's row.
+    #[inline]
+    #[must_use]
+    pub fn has_at_by(epoch: u64, stamp: &AtomicU64) -> bool {
+        // Acquire: SYNC arrivals.stamp.
+        stamp.load(Ordering::Acquire) >= epoch
     }
 
     /// Whether a member has arrived at the next epoch, and so waits there for this one; `stamp` is its stamp
@@ -226,6 +251,8 @@ mod tests {
     /// Rows of stamps, with a cell beside each that is no atomic.
     struct Rows {
         members: usize,
+        /// Rows of cells.
+        rows: usize,
         stamps: Vec<AtomicU64>,
         data: Vec<UnsafeCell<u64>>,
     }
@@ -243,16 +270,21 @@ mod tests {
 
     impl Rows {
         fn new(members: usize) -> Arc<Self> {
+            Self::with_cells(members, ROWS)
+        }
+
+        fn with_cells(members: usize, rows: usize) -> Arc<Self> {
             let all = || 0..members * ROWS;
             Arc::new(Self {
                 members,
+                rows,
                 stamps: all().map(|_| AtomicU64::new(0)).collect(),
                 data: all().map(|_| UnsafeCell::new(0)).collect(),
             })
         }
 
         fn cell(&self, epoch: u64, member: usize) -> &UnsafeCell<u64> {
-            &self.data[row(epoch) * self.members + member]
+            &self.data[(epoch % self.rows as u64) as usize * self.members + member]
         }
 
         fn write(&self, epoch: u64, member: usize) {
@@ -277,7 +309,7 @@ mod tests {
     fn take_part(rows: &Rows, me: usize, epochs: u64, reads: impl Fn(u64, usize) -> bool) {
         let mut arrivals = Arrivals::new(rows.members, me);
         for epoch in 1..=epochs {
-            until(|| arrivals.has_room(rows, ROWS));
+            until(|| arrivals.has_room(rows, rows.rows));
             rows.write(epoch, me);
             arrivals.arrive(rows);
             for other in (0..rows.members).filter(|other| reads(epoch, *other)) {
@@ -287,9 +319,62 @@ mod tests {
         }
     }
 
+    /// The same, where what was told in an epoch is read when `lag` epochs are outstanding, or at the end.
+    fn take_part_late(rows: &Rows, me: usize, epochs: u64, lag: usize) {
+        let mut arrivals = Arrivals::with_lag(rows.members, me, lag);
+        let mut read = 0;
+        let read_of = |epoch: u64| {
+            for other in 0..rows.members {
+                let stamp = rows.stamp(row(epoch), other);
+                until(|| Arrivals::has_at_by(epoch, stamp));
+                assert_eq!(rows.read(epoch, other), epoch);
+            }
+        };
+        for epoch in 1..=epochs {
+            if epoch - 1 - read == lag as u64 {
+                read += 1;
+                read_of(read);
+            }
+            until(|| arrivals.has_room(rows, rows.rows));
+            rows.write(epoch, me);
+            arrivals.arrive(rows);
+        }
+        (read + 1..=epochs).for_each(read_of);
+    }
+
     #[cfg(not(loom))]
     mod threads {
         use super::*;
+
+        #[test]
+        fn epochs_may_be_outstanding() {
+            let epochs = if cfg!(miri) { 70 } else { 1000 };
+            for lag in [1, 2, ROWS / 2, ROWS - 1] {
+                let rows = Rows::new(3);
+                std::thread::scope(|scope| {
+                    for me in 0..3 {
+                        let rows = &rows;
+                        scope.spawn(move || take_part_late(rows, me, epochs, lag));
+                    }
+                });
+            }
+        }
+
+        #[test]
+        fn with_a_lag_there_is_less_room() {
+            let rows = Rows::new(2);
+            let lag = ROWS / 2;
+            let mut all = [0, 1].map(|me| Arrivals::with_lag(2, me, lag));
+            for _ in 0..ROWS - lag {
+                assert!(all[0].has_room(&*rows, ROWS));
+                all[0].arrive(&*rows);
+            }
+            assert!(!all[0].has_room(&*rows, ROWS) && !all[0].leaves_room(&*rows, ROWS, 1));
+            all[1].arrive(&*rows);
+            assert!(all[0].has_room(&*rows, ROWS));
+            all[0].note_all_at(1);
+            assert!(all[0].has_room(&*rows, ROWS));
+        }
 
         fn all_take_part(members: usize, epochs: u64, reads: impl Fn(u64, usize) -> bool + Sync) {
             let rows = Rows::new(members);
@@ -362,10 +447,24 @@ mod tests {
         #[test]
         fn nothing_is_overwritten_that_is_read() {
             loom::model(|| {
-                let rows = Rows::new(2);
+                let rows = Rows::with_cells(2, 2);
                 let other = Arc::clone(&rows);
                 let thread = loom::thread::spawn(move || take_part(&other, 1, 3, |_, _| true));
                 take_part(&rows, 0, 3, |_, _| true);
+                thread.join().unwrap();
+            });
+        }
+
+        /// The same with two epochs outstanding.
+        #[test]
+        fn nothing_is_overwritten_that_is_read_late() {
+            let mut builder = loom::model::Builder::new();
+            builder.preemption_bound = Some(3);
+            builder.check(|| {
+                let rows = Rows::new(2);
+                let other = Arc::clone(&rows);
+                let thread = loom::thread::spawn(move || take_part_late(&other, 1, 4, 2));
+                take_part_late(&rows, 0, 4, 2);
                 thread.join().unwrap();
             });
         }
@@ -374,7 +473,7 @@ mod tests {
         #[test]
         fn a_root_is_held_back() {
             loom::model(|| {
-                let rows = Rows::new(2);
+                let rows = Rows::with_cells(2, 2);
                 let other = Arc::clone(&rows);
                 let thread =
                     loom::thread::spawn(move || take_part(&other, 1, 3, |_, other| other == 0));

@@ -11,6 +11,9 @@
 //! [arrives](Board::arrive), and reads the data of members that [have arrived](Board::has). [`weft_atomic::arrivals`]
 //! says how this is ordered, and why nothing is overwritten that is still read.
 //!
+//! Members of a board for [outstanding](Board::new_outstanding) epochs arrive at the next epochs while they wait for earlier ones, and
+//! then read the data of those by their number. It has room beside the stamps only.
+//!
 //! A waiting member may sleep on its bell. A board wakes nobody: an arriving member asks whether the members that wait
 //! for it [are asleep](crate::Fabric::is_asleep), and [wakes](crate::Fabric::wake) them.
 //!
@@ -39,6 +42,9 @@ const FRONT: usize = 128;
 const LEFT: usize = 0;
 const ROOM_WANTED: usize = 64;
 const ASIDE: usize = 68;
+
+/// Most epochs that a member of a board for [outstanding](Board::new_outstanding) epochs still reads.
+pub const MOST_OUTSTANDING: usize = ROWS / 2;
 
 /// Most members of a board: each of them polls the lines of all.
 pub const MOST_MEMBERS: usize = 256;
@@ -179,6 +185,37 @@ impl Board {
             arrivals: Arrivals::new(members, me),
             written: Written::default(),
         })
+    }
+
+    /// Bytes of the block of a board for outstanding epochs; `None` as for [`bytes_for`](Self::bytes_for).
+    #[must_use]
+    pub fn bytes_outstanding_for(members: usize) -> Option<usize> {
+        (2..=MOST_MEMBERS)
+            .contains(&members)
+            .then(|| FRONT + members * ROWS * LINE)
+    }
+
+    /// The same as [`new`](Self::new), for up to [`MOST_OUTSTANDING`] epochs at which a member has arrived and that it still reads,
+    /// each of at most [`INLINE`](Self::INLINE) bytes.
+    #[must_use]
+    pub fn new_outstanding(memory: SharedMemory, members: usize, me: usize) -> Option<Self> {
+        let fits = memory.len() >= Self::bytes_outstanding_for(members)? && me < members;
+        fits.then(|| Self {
+            lines: Lines {
+                memory,
+                members,
+                payload: 0,
+            },
+            arrivals: Arrivals::with_lag(members, me, MOST_OUTSTANDING),
+            written: Written::default(),
+        })
+    }
+
+    /// The epoch that this member has arrived at.
+    #[inline]
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.arrivals.epoch()
     }
 
     /// Number of members.
@@ -438,6 +475,38 @@ impl Board {
         self.arrivals.has(&self.lines, member)
     }
 
+    /// Whether a member has arrived at an outstanding epoch.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_at(&self, epoch: u64, member: usize) -> bool {
+        Arrivals::has_at_by(epoch, self.lines.stamp(arrivals::row(epoch), member))
+    }
+
+    /// What a member has published about an outstanding epoch, at which it has arrived.
+    #[inline(always)]
+    #[must_use]
+    pub fn note_at(&self, epoch: u64, member: usize) -> Note {
+        self.note_in(arrivals::row(epoch), member)
+    }
+
+    /// All have been seen to have arrived at an outstanding epoch.
+    #[inline]
+    pub fn note_all_at(&mut self, epoch: u64) {
+        self.arrivals.note_all_at(epoch);
+    }
+
+    /// As [`data`](Self::data), of a member that has arrived at an outstanding epoch.
+    #[inline(always)]
+    #[must_use]
+    pub fn data_at(
+        &self,
+        (epoch, member): (u64, usize),
+        length: usize,
+        (offset, part): (usize, usize),
+    ) -> Option<SharedBytes<'_>> {
+        self.data_in((arrivals::row(epoch), member), length, offset, part)
+    }
+
     /// Whether all have arrived at this epoch.
     #[inline]
     pub fn have_all(&mut self) -> bool {
@@ -460,7 +529,13 @@ impl Board {
     /// What a member has published about the epoch before, unless it is so far ahead that this is overwritten.
     #[must_use]
     pub fn note_before(&self, member: usize) -> Option<Note> {
-        let before = self.arrivals.epoch().checked_sub(1)?;
+        self.note_before_at(self.arrivals.epoch(), member)
+    }
+
+    /// The same of the epoch before an outstanding one.
+    #[must_use]
+    pub fn note_before_at(&self, epoch: u64, member: usize) -> Option<Note> {
+        let before = epoch.checked_sub(1)?;
         let row = arrivals::row(before);
         let stamp = self.lines.stamp(row, member);
         // Acquire: SYNC arrivals.stamp. Who writes the next note there meanwhile stamps it afterwards, so this may be of two:
@@ -503,6 +578,17 @@ impl Board {
         part: usize,
     ) -> Option<SharedBytes<'_>> {
         let row = arrivals::row(self.arrivals.epoch());
+        self.data_in((row, member), length, offset, part)
+    }
+
+    #[inline(always)]
+    fn data_in(
+        &self,
+        (row, member): (usize, usize),
+        length: usize,
+        offset: usize,
+        part: usize,
+    ) -> Option<SharedBytes<'_>> {
         let fits = member < self.members()
             && (length <= Self::INLINE || length <= self.capacity())
             && offset.checked_add(part)? <= length;
@@ -728,6 +814,45 @@ mod tests {
         assert!(!boards[1].is_anybody_aside(4));
         boards[0].stand_aside(4);
         assert!(boards[1].is_anybody_aside(4) && !boards[1].is_anybody_aside(8));
+    }
+
+    #[test]
+    fn outstanding_epochs_are_read_in_any_order() {
+        let bytes = Board::bytes_outstanding_for(3).expect("a group");
+        let memory = SharedMemory::of_this_process(bytes).expect("there is memory");
+        let mut boards: Vec<Board> = (0..3)
+            .map(|me| Board::new_outstanding(memory.clone(), 3, me).expect("it fits"))
+            .collect();
+        let note = |number: u64| Note {
+            number: number as u32,
+            ..Note::default()
+        };
+        for round in 0..4 {
+            let first = round * MOST_OUTSTANDING as u64 + 1;
+            let epochs = first..first + MOST_OUTSTANDING as u64;
+            for (me, board) in boards.iter_mut().enumerate() {
+                for epoch in epochs.clone() {
+                    let data = Memory::patterned(200, epoch + me as u64);
+                    assert!(board.show(Some(&data.region()), note(epoch)));
+                    assert_eq!(board.epoch(), epoch);
+                }
+            }
+            for (board, epoch) in boards.iter().flat_map(|board| {
+                let epochs = epochs.clone().rev();
+                epochs.map(move |epoch| (board, epoch))
+            }) {
+                for member in 0..3 {
+                    assert!(board.has_at(epoch, member) && !board.has_at(epoch + 16, member));
+                    assert_eq!(board.note_at(epoch, member), note(epoch));
+                    let expected = Memory::patterned(200, epoch + member as u64).bytes();
+                    let data = board.data_at((epoch, member), 200, (0, 200));
+                    assert_eq!(data.expect("there").to_vec(), expected);
+                }
+            }
+        }
+        // Data that have no room beside the stamp are refused.
+        let data = Memory::filled(Board::INLINE + 1, 1);
+        assert!(!boards[0].show(Some(&data.region()), note(0)));
     }
 
     #[test]

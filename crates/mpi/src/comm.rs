@@ -7,6 +7,7 @@ mod create;
 mod divided;
 mod inter;
 mod other_jobs;
+mod outstanding;
 mod port;
 mod recovery;
 pub mod topology;
@@ -70,6 +71,8 @@ pub struct Comm {
     begun: [AtomicU32; 3],
     /// Whether small blocking collectives are done in shared memory: see [`board`].
     board: AtomicU32,
+    /// Whether small non-blocking ones are: see [`outstanding`].
+    outstanding: AtomicU32,
     /// So many collectives are done by messages because the last one of their kind had too much for the board.
     past_board: AtomicU32,
     /// Looked up when the first collective by messages asks.
@@ -171,6 +174,7 @@ impl Comm {
             rank,
             begun: Default::default(),
             board: AtomicU32::new(if has_board { 0 } else { board::NEVER }),
+            outstanding: AtomicU32::new(if has_board { 0 } else { board::NEVER }),
             past_board: AtomicU32::new(0),
             placement: OnceLock::new(),
             extras: Extras::default(),
@@ -570,6 +574,9 @@ impl Comm {
         let collective = collective.into();
         if self.has_done_alone(&collective, Form::Nonblocking)? {
             return Ok(RequestId::DONE);
+        }
+        if let Some(begun) = self.begin_on_board(&collective) {
+            return begun;
         }
         let schedule = collective.schedule(|| Members::of(self))?;
         self.start(schedule, Form::Nonblocking)

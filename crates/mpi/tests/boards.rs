@@ -17,13 +17,13 @@ use weft_sys::random::SeededRandom;
 const WARM: usize = 5;
 
 /// Numbers with or without gaps between them.
-struct Numbers {
+pub struct Numbers {
     memory: Vec<i64>,
     stride: usize,
 }
 
 impl Numbers {
-    fn of(values: &[i64], gaps: bool) -> Self {
+    pub fn of(values: &[i64], gaps: bool) -> Self {
         let stride = if gaps { 2 } else { 1 };
         let mut memory = vec![-1; values.len() * stride];
         for (place, value) in values.iter().enumerate() {
@@ -32,11 +32,11 @@ impl Numbers {
         Self { memory, stride }
     }
 
-    fn zeros(count: usize, gaps: bool) -> Self {
+    pub fn zeros(count: usize, gaps: bool) -> Self {
         Self::of(&vec![0; count], gaps)
     }
 
-    fn datatype(&self) -> Arc<Datatype> {
+    pub fn datatype(&self) -> Arc<Datatype> {
         let number = Basic::Int64.datatype();
         match self.stride {
             1 => Arc::clone(number),
@@ -44,11 +44,11 @@ impl Numbers {
         }
     }
 
-    fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.memory.len() / self.stride
     }
 
-    fn buffer(&mut self) -> Buffer {
+    pub fn buffer(&mut self) -> Buffer {
         let (count, datatype) = (self.count(), self.datatype());
         // SAFETY: each test waits for the end of what it starts before it looks at the memory.
         unsafe { Buffer::new(self.memory.as_mut_ptr().cast(), count, &datatype) }
@@ -61,7 +61,7 @@ impl Numbers {
         unsafe { Buffer::new(self.memory.as_mut_ptr().cast(), count, &datatype) }
     }
 
-    fn blocks(&mut self, ranks: usize) -> Blocks {
+    pub fn blocks(&mut self, ranks: usize) -> Blocks {
         let (count, datatype) = (self.count() / ranks, self.datatype());
         // SAFETY: as above.
         unsafe { Blocks::even(self.memory.as_mut_ptr().cast(), count, &datatype, ranks) }.unwrap()
@@ -81,7 +81,7 @@ impl Numbers {
         (self.stride == 1).then_some((region, code))
     }
 
-    fn values(&self) -> Vec<i64> {
+    pub fn values(&self) -> Vec<i64> {
         if self.stride > 1 {
             assert!(self.memory.iter().skip(1).step_by(2).all(|gap| *gap == -1));
         }
@@ -143,7 +143,7 @@ fn total(drawn: &Drawn, ranks: std::ops::Range<usize>, count: usize) -> Vec<i64>
     all
 }
 
-fn sum(count: usize, datatype: &Arc<Datatype>, user: bool) -> Reduction {
+pub fn sum(count: usize, datatype: &Arc<Datatype>, user: bool) -> Reduction {
     let op = if user || datatype.basic().is_none() {
         Op::user(
             |operand, into, count, datatype| {

@@ -25,6 +25,7 @@ mod one_sided;
 mod one_sided_locks;
 mod one_sided_random;
 mod one_sided_unlike;
+mod outstanding;
 mod partitioned;
 mod pieces;
 mod point_to_point;

@@ -1,7 +1,7 @@
 //! Collective: the arguments of this rank as a value, before it is decided how the collective is carried out.
 //!
 //! ```text
-//!   Collective ──► on a board      blocking, small, on a communicator whose members share memory
+//!   Collective ──► on a board      blocking, or small and non-blocking, on a communicator whose members share memory
 //!              └─► Schedule        all others, and blocks that are too long for the board
 //! ```
 
@@ -16,7 +16,7 @@ use crate::schedule::Schedule;
 
 /// A collective within one group, with the arguments of this rank: as the function of the same name in [`coll`](super) has
 /// them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Collective<'a> {
     /// See [`barrier()`].

@@ -25,6 +25,7 @@
 //! | `arguments` | arguments, checked |
 //! | `at_once` | small data without gaps, in one epoch, without the way through all this |
 //! | `blocks` | bcast, gather, scatter, allgather, alltoall |
+//! | `outstanding` | non-blocking collectives of small data, which others begin behind |
 //! | `uneven` | gatherv, scatterv, alltoallv, alltoallw |
 //! | `reductions` | reductions and scans |
 //!
@@ -34,6 +35,7 @@
 mod arguments;
 pub(crate) mod at_once;
 mod blocks;
+pub(crate) mod outstanding;
 mod reductions;
 mod uneven;
 

@@ -25,7 +25,7 @@ use crate::op::{Op, Predefined};
 use crate::schedule::{CollectiveContext, Schedule};
 
 /// Collectives by messages before a communicator gets a board: many are made for one or two.
-const TRIAL: u32 = 3;
+pub(super) const TRIAL: u32 = 3;
 
 /// Where one rank had too much for the board, and all have seen that, so many collectives of that kind do not try it again: a
 /// round of the board more is a tenth to a fifth of the time of some hundred kilobytes where there are more ranks than cores.
@@ -289,6 +289,7 @@ impl Comm {
 
     /// The communicator is freed, and so is what this process has of its board.
     pub(crate) fn leave_board(&self) {
+        self.leave_outstanding();
         let state = self.board.swap(NEVER, Ordering::Relaxed);
         if state != NEVER && state > TRIAL {
             self.lock().drop_board(self.context() | 1);

@@ -25,16 +25,20 @@
 //! | `at_once` | small collectives that end at once |
 //! | `communicator_board` | the board of one communicator: what its rank waits for there, and mismatch |
 //! | `epochs` | a collective of this rank on a board, epoch by epoch |
+//! | `making` | making the board for outstanding collectives, while the program goes on |
 //! | `history` | the part of a note about earlier calls, and about lengths |
 //! | `meeting` | barriers of two that end at once |
 //! | `memory` | making boards, and releasing their memory |
+//! | `outstanding` | non-blocking collectives, on a board of their own |
 
 mod at_once;
 mod communicator_board;
 mod epochs;
 mod history;
+mod making;
 mod meeting;
 mod memory;
+mod outstanding;
 
 use weft_fabric::Peer;
 
@@ -45,11 +49,14 @@ use crate::waits::{MOST, Operation};
 
 use communicator_board::CommunicatorBoard;
 use memory::Abandoned;
+use outstanding::OutstandingBoards;
 
 pub(crate) use at_once::Part;
 pub(crate) use communicator_board::{Awaited, BoardCall};
 pub(crate) use epochs::{Audience, Epochs};
 pub(crate) use history::{MOST_OWN, shown_by};
+pub(crate) use making::Told;
+pub(crate) use outstanding::{Attendance, Begun, Shown, Transfer};
 
 /// Bytes of memory in which data of members are combined, or packed, piece by piece: they stay in the first-level cache.
 pub(crate) const SCRATCH: usize = 32 << 10;
@@ -65,6 +72,8 @@ pub(super) struct Boards {
     /// Those at which somebody waits.
     awaited: Vec<u32>,
     abandoned: Vec<Abandoned>,
+    /// For non-blocking collectives.
+    pub(super) outstanding: OutstandingBoards,
     /// [`SCRATCH`] bytes, once there is a board.
     scratch: Vec<u8>,
 }
@@ -74,6 +83,12 @@ impl Boards {
     #[inline]
     pub(super) fn are_awaited(&self) -> bool {
         !self.awaited.is_empty()
+    }
+
+    /// Whether anything is to be looked at: somebody waits, or collectives are outstanding.
+    #[inline]
+    pub(super) fn want_look(&self) -> bool {
+        self.are_awaited() | self.outstanding.are_busy()
     }
 
     /// Looks at what is waited for. True if some wait has ended.
@@ -96,6 +111,7 @@ impl Boards {
 
     /// This rank is about to sleep over all that is awaited.
     pub(super) fn fall_asleep(&mut self) {
+        self.outstanding.fall_asleep();
         let places = &mut self.places;
         for id in &self.awaited {
             if let Some(Some(place)) = places.get_mut(*id as usize) {
@@ -114,6 +130,7 @@ impl Boards {
 
     /// A peer is lost: who waits for it is told.
     pub(super) fn lose(&mut self, peer: Peer, error: &Error) {
+        self.outstanding.lose(peer, error);
         for place in self.places.iter_mut().flatten() {
             if place.peers.contains(&peer) {
                 place.lost.get_or_insert_with(|| error.clone());
@@ -123,6 +140,7 @@ impl Boards {
 
     /// A communicator is revoked: who waits at its board is told.
     pub(super) fn revoke(&mut self, context: u32, error: &Error) {
+        self.outstanding.revoke(context, error);
         for place in self.places.iter_mut().flatten() {
             if place.context & !1 == context & !1 {
                 place.lost = Some(error.clone());
@@ -163,6 +181,7 @@ impl Boards {
     /// The waits at boards of a context end in an error, but for that in a collective before the one of this number, if it is known:
     /// all members have done their part in that.
     pub(super) fn fail_all(&mut self, (context, number): Which, error: &Error) {
+        self.outstanding.fail_all(context, number, error);
         for place in self.places.iter_mut().flatten() {
             let call = place.call.filter(|_| place.context == context);
             if call.is_some_and(|call| number.is_none_or(|number| !call.is_before(number))) {
@@ -208,18 +227,25 @@ impl Boards {
 
     /// A collective of a communicator is done by messages, and its rank is about to sleep over it.
     pub(super) fn stand_aside(&self, context: u32, number: u32) {
+        self.outstanding.stand_aside(context, number);
         let mut places = self.places.iter().flatten();
         if let Some(place) = places.find(|place| place.context == context) {
             place.board.stand_aside(number);
         }
     }
 
-    /// A member of the board of a context that is in the epoch after this rank's, and what it does there, with its number.
-    pub(super) fn ahead(&self, context: u32) -> Option<(Peer, CollectiveNote, u32)> {
+    /// Members of the boards of a context that are in the epoch after this rank's, and what they do there, with its number.
+    pub(super) fn ahead(
+        &self,
+        context: u32,
+    ) -> impl Iterator<Item = (Peer, CollectiveNote, u32)> + '_ {
         let mut places = self.places.iter().flatten();
-        let place = places.find(|place| place.context == context)?;
-        let (member, note) = place.board.ahead()?;
-        let call = CollectiveNote::from_bits(note.call);
-        Some((place.peers[member], call, note.number))
+        let place = places.find(|place| place.context == context);
+        let ahead = place.and_then(|place| {
+            let (member, note) = place.board.ahead()?;
+            let call = CollectiveNote::from_bits(note.call);
+            Some((place.peers[member], call, note.number))
+        });
+        ahead.into_iter().chain(self.outstanding.ahead(context))
     }
 }

@@ -43,7 +43,7 @@ use crate::error::{Error, ErrorClass};
 const MOST: usize = 1024;
 
 /// How much later than another member a rank may hear of a loss.
-const LOSS_DELAY: Duration = Duration::from_millis(50);
+pub(super) const LOSS_DELAY: Duration = Duration::from_millis(50);
 
 /// Bytes of the sentence that the others are told, at most.
 const SENTENCE: usize = 600;
@@ -67,6 +67,8 @@ pub(super) fn is_mismatch(error: &Error) -> bool {
 enum Mismatched {
     Board(BoardId),
     Run(RunId),
+    /// The one of this context and number that is outstanding on a board, and its members.
+    Outstanding(u32, u32, Box<[Peer]>),
 }
 
 /// Contexts whose collectives do not fit each other, with what was found first.
@@ -314,6 +316,9 @@ impl Engine {
         match place {
             Mismatched::Board(id) => self.end_board(id, error),
             Mismatched::Run(run) => self.end_with(run, &error),
+            Mismatched::Outstanding(context, number, peers) => {
+                self.tell_of_mismatch((context, Some(number)), &peers, &error);
+            }
         }
         places
     }
@@ -322,7 +327,8 @@ impl Engine {
     fn mismatch(&mut self) -> Option<(Mismatched, Error)> {
         let on_boards = self.core.boards.are_awaited();
         let by_messages = !self.core.runs.are_idle();
-        if !on_boards && !by_messages {
+        let outstanding = self.core.boards.outstanding.are_busy();
+        if !on_boards && !by_messages && !outstanding {
             return None;
         }
         let mut found = None;
@@ -332,12 +338,18 @@ impl Engine {
         if on_boards {
             found = found.or_else(|| self.mismatched_note());
         }
+        if outstanding {
+            found = found.or_else(|| self.mismatched_outstanding());
+        }
         let waiting = self.core.matching.unexpected_len();
         if found.is_some() || waiting == 0 || waiting > MOST {
             return found;
         }
         if on_boards {
             found = self.board_of_message();
+        }
+        if outstanding {
+            found = found.or_else(|| self.outstanding_of_message());
         }
         if by_messages {
             found = found.or_else(|| {
@@ -361,6 +373,32 @@ impl Engine {
         let mut awaited = self.core.boards.awaited();
         awaited
             .find_map(|(id, ..)| Some((Mismatched::Board(id), self.core.boards.disagreement(id)?)))
+    }
+
+    /// A collective that is outstanding on a board, on which somebody has arrived for something else.
+    fn mismatched_outstanding(&self) -> Option<(Mismatched, Error)> {
+        let found = self.core.boards.outstanding.disagreement();
+        let (context, number, peers, error) = found?;
+        Some((Mismatched::Outstanding(context, number, peers), error))
+    }
+
+    /// The same, of which somebody has sent a message instead.
+    fn outstanding_of_message(&self) -> Option<(Mismatched, Error)> {
+        let boards = &self.core.boards.outstanding;
+        boards.calls().find_map(|(context, call)| {
+            let (number, own) = (call.note.number, CollectiveNote::from_bits(call.note.call));
+            let tag = CollectiveContext::new(context, None, number).tag();
+            let mut unexpected = self.core.matching.unexpected();
+            let (envelope, message) = unexpected.find(|(envelope, _)| {
+                envelope.context == Context(context) && envelope.tag == Tag(tag)
+            })?;
+            let peer = Peer(envelope.source.0);
+            let error = self
+                .differs(own, peer, message)
+                .unwrap_or_else(|| different_ways(peer, call.name()));
+            let peers = boards.members_of(context)?;
+            Some((Mismatched::Outstanding(context, number, peers), error))
+        })
     }
 
     /// Ends the wait at a board, and tells the others why.
@@ -409,13 +447,14 @@ impl Engine {
         runs.find_map(|run| {
             let it = self.core.runs.get(run)?;
             let context = it.context();
-            let (peer, call, number) = self.core.boards.ahead(context.context())?;
+            let mut ahead = self.core.boards.ahead(context.context());
+            let (peer, call, _) = ahead.find(|(_, _, number)| *number == context.sequence())?;
             let error = || {
                 let me = self.fabric.me().0;
                 let named = it.note().disagreement(me, (peer.0, call));
                 named.unwrap_or_else(|| different_ways(peer, it.name()))
             };
-            (number == context.sequence()).then(|| (Mismatched::Run(run), error()))
+            Some((Mismatched::Run(run), error()))
         })
     }
 

@@ -110,7 +110,7 @@ impl Engine {
             | !core.deferred.is_empty()
             | core.one_sided.is_called()
             | core.guest.is_called()
-            | core.boards.are_awaited()
+            | core.boards.want_look()
     }
 
     /// Does what is left to do after a poll. True if anything moved.
@@ -135,6 +135,9 @@ impl Engine {
         // The last: a loss that was just heard of ends a wait.
         if self.core.boards.are_awaited() {
             moved |= self.look_at_boards();
+        }
+        if self.core.boards.outstanding.are_busy() {
+            moved |= self.look_at_outstanding();
         }
         moved
     }

@@ -353,7 +353,7 @@ impl Engine {
     fn collective_of(&self, id: RequestId, context: u32) -> Operation {
         let runs = &self.core.runs;
         let Some((run, found)) = runs.of_request(id) else {
-            return Operation::Other("a collective".to_owned());
+            return self.outstanding_of(id, context);
         };
         let mut missing: Vec<u32> = found.awaited().map(number).collect();
         for (_, slot) in self.core.requests.live() {
@@ -367,6 +367,22 @@ impl Engine {
         missing.truncate(MOST);
         Operation::Collective {
             name: found.name().to_owned(),
+            context,
+            missing,
+        }
+    }
+
+    /// A collective that is outstanding on a board, or waits for that.
+    fn outstanding_of(&self, id: RequestId, context: u32) -> Operation {
+        let Some((name, missing, making)) = self.core.boards.outstanding.awaited_of(id) else {
+            return Operation::Other("a collective".to_owned());
+        };
+        let missing = match making.map(|making| self.collective_of(making, context)) {
+            Some(Operation::Collective { missing, .. }) => missing,
+            _ => missing.into_iter().map(number).take(MOST).collect(),
+        };
+        Operation::Collective {
+            name: name.to_owned(),
             context,
             missing,
         }

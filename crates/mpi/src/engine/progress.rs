@@ -158,6 +158,14 @@ impl<'a> Guard<'a> {
             return answer;
         }
         let is_fiber = fiber::is_fiber();
+        if self.core.boards.outstanding.are_busy()
+            && let WaitFor::Requests(_) = what
+            && !self.driven
+            && self.end_outstanding_soon(!is_fiber)
+            && let Some(answer) = ready(self)
+        {
+            return answer;
+        }
         let timed = self.begin_timed_wait(what);
         let mut wait = || {
             loop {

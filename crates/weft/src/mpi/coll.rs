@@ -20,7 +20,6 @@ mod spreading;
 pub(in crate::mpi) use reducing::reduction;
 
 use weft_mpi::coll::{Collective, Members};
-use weft_mpi::schedule::Schedule;
 use weft_mpi::{Error, ErrorClass, RequestId, Result};
 
 use super::communicator::Communicator;
@@ -34,8 +33,8 @@ impl Communicator {
         self.comm().run(collective)
     }
 
-    pub(super) fn begin(&self, schedule: Schedule) -> Result<RequestId> {
-        self.comm().begin(schedule)
+    pub(super) fn begin<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
+        self.comm().begin(collective)
     }
 
     /// How many of `length` elements are each rank's.

@@ -11,7 +11,7 @@ use weft_fiber as fiber;
 use super::super::Engine;
 use super::super::counters::Counters;
 use super::communicator_board::{Awaited, BoardCall};
-use super::epochs::{Audience, wake};
+use super::epochs::{Audience, wake, wake_other};
 use super::{BoardId, CommunicatorBoard};
 
 /// What a rank does in the one epoch of a collective.
@@ -93,7 +93,7 @@ impl Engine {
             let other = if place.board.me() == 0 { second } else { first };
             let writer = writers.get(other.index());
             if writer.and_then(|writer| writer.reader_sleeps()) != Some(false) {
-                place.wake_other(&mut **fabric, call.note.number);
+                wake_other(&mut **fabric, &place.board, &place.peers, call.note.number);
             }
         } else {
             place.wake_all(&mut **fabric, part.audience, call.note.number);
@@ -140,6 +140,7 @@ impl CommunicatorBoard {
     #[inline(never)]
     fn wake_all(&mut self, fabric: &mut dyn Fabric, audience: Audience, number: u32) {
         self.board.fence();
-        wake(fabric, self, audience, number);
+        let (board, peers) = (&mut self.board, &*self.peers);
+        wake(fabric, (board, peers), audience, number);
     }
 }

@@ -182,33 +182,49 @@ impl CommunicatorBoard {
     /// The error if a member that has arrived does something else than this rank, or has done before.
     #[cold]
     pub fn disagreement(&self, call: &BoardCall, member: usize, note: Note) -> Option<Error> {
-        let (me, peer) = (self.peers[self.board.me()], self.peers[member]);
-        let mine = call.note;
-        let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
-        if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
-            return Some(error);
-        }
-        if call.is_as_long(note) {
-            return None;
-        }
-        let lengths = [mine, note].map(|note| history::length_in(note.length));
-        let text = if note.number != mine.number {
-            format!(
-                "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
-            )
-        } else if !call.is_uneven() && lengths[0] != lengths[1] {
-            let came = lengths[1].map_or_else(
-                |_| "another number of".to_owned(),
-                |length| length.to_string(),
-            );
-            other_length(peer, &came, call.each)
-        } else {
-            let before = self.board.note_before(member);
-            let before = before.map(|note| CollectiveNote::from_bits(note.call));
-            return Some(self.before.disagreement_before(me, peer, before));
-        };
-        Some(Error::new(ErrorClass::Truncate, text).about(peer))
+        let peers = [self.board.me(), member].map(|member| self.peers[member]);
+        let before = self.board.note_before(member);
+        let before = [
+            Some(self.before),
+            before.map(|note| CollectiveNote::from_bits(note.call)),
+        ];
+        disagreement(call, peers, note, before)
     }
+}
+
+/// The error if a peer, which shows this note, does something else than this rank does in this call, or has done before: of both, this
+/// rank first, it is said who they are, and what they did before, if it is known.
+#[cold]
+pub(super) fn disagreement(
+    call: &BoardCall,
+    [me, peer]: [Peer; 2],
+    note: Note,
+    [own_before, before]: [Option<CollectiveNote>; 2],
+) -> Option<Error> {
+    let mine = call.note;
+    let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
+    if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
+        return Some(error);
+    }
+    if call.is_as_long(note) {
+        return None;
+    }
+    let lengths = [mine, note].map(|note| history::length_in(note.length));
+    let text = if note.number != mine.number {
+        format!(
+            "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
+        )
+    } else if !call.is_uneven() && lengths[0] != lengths[1] {
+        let came = lengths[1].map_or_else(
+            |_| "another number of".to_owned(),
+            |length| length.to_string(),
+        );
+        other_length(peer, &came, call.each)
+    } else {
+        let own_before = own_before.unwrap_or(CollectiveNote::NOTHING);
+        return Some(own_before.disagreement_before(me, peer, before));
+    };
+    Some(Error::new(ErrorClass::Truncate, text).about(peer))
 }
 
 /// What the error says of a member whose data have another length than this rank expects.

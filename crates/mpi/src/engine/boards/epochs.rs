@@ -1,7 +1,7 @@
 //! Epochs of one collective of this rank on a board.
 
-use weft_fabric::board::Note;
-use weft_fabric::{Fabric, Region};
+use weft_fabric::board::{Board, Note};
+use weft_fabric::{Fabric, Peer, Region};
 use weft_sys::span::SharedBytes;
 
 use super::super::Engine;
@@ -16,11 +16,11 @@ use crate::error::{Error, ErrorClass, Result};
 
 /// Looks at a board alone before those at everything, as [`waiting`](weft_fabric::waiting) says: together they take no
 /// longer than a cache line from another core, so whoever arrives at the same time pays for nothing else.
-const LOOKS: u32 = 48;
+pub(super) const LOOKS: u32 = 48;
 
 /// Looks in a crowd, each with a pause of the processor, if all who are missing were last seen on other cores: together they
 /// take about as long as a switch to another process of this core, of which there are several.
-const LOOKS_AT_OTHER_CORES: u32 = 48;
+pub(super) const LOOKS_AT_OTHER_CORES: u32 = 48;
 
 /// Who waits for a member that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,11 +197,12 @@ impl<'a, 'g> Epochs<'a, 'g> {
         place.board.arrive(note);
         let fabric = &mut *engine.fabric;
         if place.peers.len() == 2 {
-            place.wake_other(fabric, note.number);
+            wake_other(fabric, &place.board, &place.peers, note.number);
             return;
         }
         place.board.fence();
-        wake(fabric, place, audience, note.number);
+        let (board, peers) = (&mut place.board, &*place.peers);
+        wake(fabric, (board, peers), audience, note.number);
     }
 
     /// Waits for what is to come, unless it is there.
@@ -353,21 +354,6 @@ impl<'a, 'g> Epochs<'a, 'g> {
 }
 
 impl CommunicatorBoard {
-    /// Wakes the other one of two, if it sleeps: by what it waits for, whatever that is. This member has arrived.
-    // Not inlined: who ends at once seldom comes here.
-    #[inline(never)]
-    pub(super) fn wake_other(&self, fabric: &mut dyn Fabric, number: u32) {
-        let (board, other) = (&self.board, 1 - self.board.me());
-        let peer = self.peers[other];
-        if fabric.is_asleep(peer)
-            && (board.has(other)
-                || board.is_anybody_aside(number)
-                || board.is_room_wished() && board.take_room_wish())
-        {
-            fabric.wake(peer);
-        }
-    }
-
     /// Whether the wait ends while a few more looks are made: as many as take a switch to another process if those who are missing
     /// have other cores, for nobody of this core could do anything for the collective. A member of this core runs only when that
     /// is given away: what is done then is for the caller to say.
@@ -388,14 +374,28 @@ impl CommunicatorBoard {
     }
 }
 
+/// Wakes the other one of two, if it sleeps: by what it waits for, whatever that is. This member has arrived.
+// Not inlined: who ends at once seldom comes here.
+#[inline(never)]
+pub(super) fn wake_other(fabric: &mut dyn Fabric, board: &Board, peers: &[Peer], number: u32) {
+    let other = 1 - board.me();
+    let peer = peers[other];
+    if fabric.is_asleep(peer)
+        && (board.has(other)
+            || board.is_anybody_aside(number)
+            || board.is_room_wished() && board.take_room_wish())
+    {
+        fabric.wake(peer);
+    }
+}
+
 /// Wakes those who wait for this member, which has arrived at the collective of this number and fenced.
 pub(super) fn wake(
     fabric: &mut dyn Fabric,
-    place: &mut CommunicatorBoard,
+    (board, peers): (&mut Board, &[Peer]),
     audience: Audience,
     number: u32,
 ) {
-    let (board, peers) = (&mut place.board, &*place.peers);
     let me = board.me();
     let others = || (0..peers.len()).filter(|member| *member != me);
     match audience {
@@ -464,13 +464,13 @@ fn place_context(engine: &Engine, id: BoardId) -> u32 {
 
 /// An error that does not say in which call.
 #[cold]
-fn in_call(call: &BoardCall, error: &Error) -> Error {
+pub(super) fn in_call(call: &BoardCall, error: &Error) -> Error {
     let text = format!("{}: {error}", call.name());
     error.clone().in_words(text)
 }
 
 #[cold]
-fn intern(what: &str) -> Error {
+pub(super) fn intern(what: &str) -> Error {
     Error::new(
         ErrorClass::Intern,
         format!("a collective {what}; please report this"),

@@ -12,14 +12,14 @@ use super::{BoardId, SCRATCH};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Most boards whose memory this process has allocated at a time.
-const MOST_LED: usize = 64;
+const MOST_LED: usize = 128;
 
 /// A block that is given back when all have left.
 #[derive(Debug)]
 pub(super) struct Abandoned {
-    key: SharedKey,
-    memory: SharedMemory,
-    members: usize,
+    pub key: SharedKey,
+    pub memory: SharedMemory,
+    pub members: usize,
 }
 
 impl Engine {
@@ -34,12 +34,20 @@ impl Engine {
 
     /// Memory for the board of so many members: its key for the others.
     pub(crate) fn allocate_board(&mut self, members: usize) -> Result<(SharedKey, SharedMemory)> {
+        self.allocate_block(Board::bytes_for(members).unwrap_or(usize::MAX))
+    }
+
+    /// Memory of so many bytes for a board.
+    pub(super) fn allocate_block(&mut self, bytes: usize) -> Result<(SharedKey, SharedMemory)> {
         self.give_back_boards();
-        let led = self.core.boards.places.iter().flatten();
+        let boards = &self.core.boards;
+        let led = boards.places.iter().flatten();
         let led = led.filter(|place| place.block.is_some()).count();
-        let bytes = Board::bytes_for(members)
-            .filter(|_| led + self.core.boards.abandoned.len() < MOST_LED)
-            .ok_or_else(|| Error::new(ErrorClass::NoMem, "no more boards here"))?;
+        let outstanding = boards.outstanding.all();
+        let outstanding = outstanding.filter(|place| place.block.is_some()).count();
+        if led + outstanding + boards.abandoned.len() >= MOST_LED {
+            return Err(Error::new(ErrorClass::NoMem, "no more boards here"));
+        }
         let block = self.fabric.allocate_shared(bytes)?;
         Ok((block.key, block.memory))
     }
@@ -129,7 +137,7 @@ impl Engine {
     }
 
     /// Gives back the memory of boards that all have left.
-    fn give_back_boards(&mut self) {
+    pub(super) fn give_back_boards(&mut self) {
         let fabric = &mut self.fabric;
         self.core.boards.abandoned.retain(|block| {
             let free = Board::have_left(&block.memory, block.members);

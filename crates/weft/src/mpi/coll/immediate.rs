@@ -4,7 +4,7 @@
 //! even if its request is dropped.
 
 use weft_mpi::Result;
-use weft_mpi::coll;
+use weft_mpi::coll::Collective;
 
 use super::super::communicator::Communicator;
 use super::super::memory::Memory;
@@ -18,7 +18,7 @@ impl Communicator {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn ibarrier(&self) -> Result<Request<'static, ()>> {
-        let id = self.begin(coll::barrier(&self.members())?)?;
+        let id = self.begin(Collective::Barrier)?;
         Ok(Request::owning(self.handle(), id, false, |_| Ok(())))
     }
 
@@ -44,7 +44,10 @@ impl Communicator {
         root: usize,
     ) -> Result<Request<'static, Vec<T>>> {
         let memory = Memory::of(elements);
-        let id = self.begin(coll::bcast(&self.members(), &memory.view().buffer(), root)?)?;
+        let id = self.begin(Collective::Bcast {
+            data: memory.view().buffer(),
+            root,
+        })?;
         Ok(self.giving(id, memory))
     }
 
@@ -87,12 +90,11 @@ impl Communicator {
         let total = send.view().len() * self.size();
         let all = self.at(root, || Memory::<T>::zeroed(total))?;
         let blocks = all.as_ref().map(|all| all.view().even(self.size()));
-        let id = self.begin(coll::gather(
-            &self.members(),
-            Some(&send.view().buffer()),
-            blocks.transpose()?.as_ref(),
+        let id = self.begin(Collective::Gather {
+            send: Some(send.view().buffer()),
+            receive: blocks.transpose()?,
             root,
-        )?)?;
+        })?;
         Ok(Request::owning(self.handle(), id, false, move |_| {
             drop(send);
             all.map(|all| all.into_vec(total)).transpose()
@@ -106,11 +108,10 @@ impl Communicator {
     pub fn iallgather<T: Element>(&self, elements: Vec<T>) -> Result<Request<'static, Vec<T>>> {
         let send = Memory::of(elements);
         let all = Memory::<T>::zeroed(send.view().len() * self.size())?;
-        let id = self.begin(coll::allgather(
-            &self.members(),
-            Some(&send.view().buffer()),
-            &all.view().even(self.size())?,
-        )?)?;
+        let id = self.begin(Collective::Allgather {
+            send: Some(send.view().buffer()),
+            receive: all.view().even(self.size())?,
+        })?;
         Ok(self.giving_one(id, all, send))
     }
 
@@ -141,12 +142,11 @@ impl Communicator {
         }
         let part = Memory::<T>::zeroed(count)?;
         let blocks = all.as_ref().map(|all| all.view().even(self.size()));
-        let id = self.begin(coll::scatter(
-            &self.members(),
-            blocks.transpose()?.as_ref(),
-            Some(&part.view().buffer()),
+        let id = self.begin(Collective::Scatter {
+            send: blocks.transpose()?,
+            receive: Some(part.view().buffer()),
             root,
-        )?)?;
+        })?;
         Ok(Request::owning(self.handle(), id, false, move |_| {
             drop(all);
             part.into_vec(count)
@@ -161,11 +161,10 @@ impl Communicator {
         let send = Memory::of(elements);
         self.share("MPI_Ialltoall", send.view().len())?;
         let all = Memory::<T>::zeroed(send.view().len())?;
-        let id = self.begin(coll::alltoall(
-            &self.members(),
-            Some(&send.view().even(self.size())?),
-            &all.view().even(self.size())?,
-        )?)?;
+        let id = self.begin(Collective::Alltoall {
+            send: Some(send.view().even(self.size())?),
+            receive: all.view().even(self.size())?,
+        })?;
         Ok(self.giving_one(id, all, send))
     }
 
@@ -183,13 +182,12 @@ impl Communicator {
         let count = send.view().len();
         let result = self.at(root, || Memory::<T>::zeroed(count))?;
         let receive = result.as_ref().map(|result| result.view().buffer());
-        let id = self.begin(coll::reduce(
-            &self.members(),
-            &send.view().buffer(),
-            receive.as_ref(),
-            &reduction(count, &op),
+        let id = self.begin(Collective::Reduce {
+            send: send.view().buffer(),
+            receive,
+            reduction: (&reduction(count, &op)).into(),
             root,
-        )?)?;
+        })?;
         Ok(Request::owning(self.handle(), id, false, move |_| {
             drop(send);
             result.map(|result| result.into_vec(count)).transpose()
@@ -219,12 +217,11 @@ impl Communicator {
         let memory = Memory::of(elements);
         let buffer = memory.view().buffer();
         let reduction = reduction(memory.view().len(), &op);
-        let id = self.begin(coll::allreduce(
-            &self.members(),
-            &buffer,
-            &buffer,
-            &reduction,
-        )?)?;
+        let id = self.begin(Collective::Allreduce {
+            send: buffer.clone(),
+            receive: buffer,
+            reduction: (&reduction).into(),
+        })?;
         Ok(self.giving(id, memory))
     }
 
@@ -240,7 +237,11 @@ impl Communicator {
         let memory = Memory::of(elements);
         let buffer = memory.view().buffer();
         let reduction = reduction(memory.view().len(), &op);
-        let id = self.begin(coll::scan(&self.members(), &buffer, &buffer, &reduction)?)?;
+        let id = self.begin(Collective::Scan {
+            send: buffer.clone(),
+            receive: buffer,
+            reduction: (&reduction).into(),
+        })?;
         Ok(self.giving(id, memory))
     }
 }

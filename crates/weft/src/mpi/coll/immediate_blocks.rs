@@ -4,7 +4,7 @@
 //! gives the counts. If a count differs from what the other side sends, the receiver gets `Truncate`.
 
 use weft_mpi::Result;
-use weft_mpi::coll;
+use weft_mpi::coll::{self, Collective};
 
 use super::super::communicator::Communicator;
 use super::super::memory::Memory;
@@ -202,13 +202,12 @@ impl Communicator {
         let count = self.share("MPI_Ireduce_scatter_block", elements.len())?;
         let send = Memory::of(elements);
         let part = Memory::<T>::zeroed(count)?;
-        let id = self.begin(coll::reduce_scatter_block(
-            &self.members(),
-            &send.view().buffer(),
-            &part.view().buffer(),
+        let id = self.begin(Collective::ReduceScatterBlock {
+            send: send.view().buffer(),
+            receive: part.view().buffer(),
             count,
-            &reduction(send.view().len(), &op),
-        )?)?;
+            reduction: (&reduction(send.view().len(), &op)).into(),
+        })?;
         Ok(self.giving_one(id, part, send))
     }
 
@@ -269,12 +268,11 @@ impl Communicator {
         let send = Memory::of(elements);
         let count = send.view().len();
         let result = Memory::<T>::zeroed(count)?;
-        let id = self.begin(coll::exscan(
-            &self.members(),
-            &send.view().buffer(),
-            &result.view().buffer(),
-            &reduction(count, &op),
-        )?)?;
+        let id = self.begin(Collective::Exscan {
+            send: send.view().buffer(),
+            receive: result.view().buffer(),
+            reduction: (&reduction(count, &op)).into(),
+        })?;
         let first = self.rank() == 0;
         Ok(Request::owning(self.handle(), id, false, move |_| {
             drop(send);

@@ -1,0 +1,145 @@
+//! Board of a communicator for its outstanding collectives: when it is made, and which non-blocking collectives use it.
+//!
+//! ```text
+//!   trial ── collectives that a board would do ──► being made, while they wait ──► used
+//!                                                        └── not all can have it ──► never
+//! ```
+//!
+//! All members decide alike: they count alike, and go by facts that the standard makes equal on all ranks.
+
+use weft_atomic::Ordering;
+use weft_fabric::Region;
+use weft_fabric::board::Board;
+
+use super::board::{NEVER, TRIAL};
+use super::{Comm, Form};
+use crate::buffer::Buffer;
+use crate::coll::{self, Collective, Members, Reduction, on_board};
+use crate::datatype::Basic;
+use crate::engine::RequestId;
+use crate::engine::boards::{Begun, BoardId, Told};
+use crate::error::Result;
+use crate::op::{Op, Predefined};
+use crate::schedule::{CollectiveContext, Schedule};
+
+const NAME: &str = "the board of a communicator for non-blocking collectives";
+
+impl Comm {
+    /// Begins a non-blocking collective on the board of this communicator; `None` if it is not for that. The answer is
+    /// [`RequestId::DONE`] if it has ended for this rank.
+    #[inline]
+    pub(super) fn begin_on_board(&self, collective: &Collective<'_>) -> Option<Result<RequestId>> {
+        let state = self.outstanding.load(Ordering::Relaxed);
+        if state == NEVER {
+            return None;
+        }
+        let (rank, size) = (self.rank as usize, self.size() as usize);
+        let demand = on_board::outstanding::demand(collective, (rank, size))?;
+        let members = Members {
+            rank,
+            size,
+            crowded: false,
+            hosts: None,
+        };
+        if let Err(error) = on_board::check(collective, &members) {
+            return Some(Err(error));
+        }
+        let id = match state.checked_sub(TRIAL + 1) {
+            Some(id) => BoardId(id),
+            None => match self.try_outstanding(state) {
+                Ok(id) => id?,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let number = self.next_number(Form::Nonblocking);
+        let begin = |by_messages| {
+            let (attendance, exchange) = demand.begin(collective, (rank, size), number)?;
+            let mut engine = self.lock();
+            let place = (id, self.context());
+            Some(engine.begin_on_board(place, attendance, exchange, by_messages))
+        };
+        match begin(None)? {
+            Ok(Begun::AtOnce) => Some(Ok(RequestId::DONE)),
+            Ok(Begun::Request(request)) => Some(Ok(request)),
+            Ok(Begun::ByMessages | Begun::Undecided) => {
+                Some(self.begin_undecided(collective, number, begin))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// There is no board yet, or there will be none.
+    #[cold]
+    fn begin_undecided(
+        &self,
+        collective: &Collective<'_>,
+        number: u32,
+        begin: impl FnOnce(Option<(Schedule, CollectiveContext)>) -> Option<Result<Begun>>,
+    ) -> Result<RequestId> {
+        let schedule = collective.clone().schedule(|| Members::of(self))?;
+        let context = CollectiveContext::new(self.context() | 1, self.translation(), number);
+        match begin(Some((schedule.clone(), context.clone()))) {
+            Some(Ok(Begun::AtOnce)) => Ok(RequestId::DONE),
+            Some(Ok(Begun::Request(request))) => Ok(request),
+            Some(Err(error)) => Err(error),
+            _ => {
+                self.outstanding.store(NEVER, Ordering::Relaxed);
+                self.start_as(schedule, context)
+            }
+        }
+    }
+
+    /// Another collective that a board would do: answers the board if there is one now, or is to be.
+    #[cold]
+    fn try_outstanding(&self, state: u32) -> Result<Option<BoardId>> {
+        if state < TRIAL {
+            self.outstanding.store(state + 1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let members = self.size() as usize;
+        let engine = self.lock();
+        let share = |peer| peer == self.process.me() || engine.shares_memory(peer);
+        let is_possible =
+            Board::bytes_outstanding_for(members).is_some() && self.group.members().all(share);
+        drop(engine);
+        if !is_possible {
+            self.outstanding.store(NEVER, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let told = Told::new();
+        let first = coll::bcast(&Members::of(self), &Buffer::untyped(told.key), 0)?;
+        let second = self.all_attached(told.attached)?;
+        let collectives = [first, second].map(|schedule| {
+            let schedule = Schedule {
+                name: NAME,
+                ..schedule
+            };
+            (schedule, self.next_collective(Form::Nonblocking))
+        });
+        let peers = self.group.members().collect();
+        let place = (self.context(), self.rank as usize);
+        let mut engine = self.lock();
+        let id = engine.make_outstanding(place, peers, told, collectives)?;
+        self.outstanding.store(TRIAL + 1 + id.0, Ordering::Relaxed);
+        Ok(Some(id))
+    }
+
+    /// All members find out whether all say 1.
+    fn all_attached(&self, byte: Region) -> Result<Schedule> {
+        let data = Buffer::untyped(byte);
+        let reduction = Reduction {
+            count: 1,
+            datatype: Basic::Uint8.datatype().clone(),
+            op: Op::predefined(Predefined::Band),
+        };
+        coll::allreduce(&Members::of(self), &data, &data, &reduction)
+    }
+
+    /// The communicator is freed: what this process has of the board goes with what is outstanding.
+    pub(super) fn leave_outstanding(&self) {
+        let state = self.outstanding.swap(NEVER, Ordering::Relaxed);
+        if state != NEVER && state > TRIAL {
+            self.lock().drop_outstanding(self.context() | 1);
+        }
+    }
+}

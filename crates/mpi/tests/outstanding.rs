@@ -1,0 +1,536 @@
+//! Non-blocking collectives on their board: many at a time, of all kinds, ended in any order, with blocking ones between them, against
+//! results that are computed plainly; while the board is being made, under faults, and where ranks disagree.
+
+use std::time::Duration;
+
+use crate::boards::{Numbers, sum};
+use crate::common::{everywhere, on_threads, threads};
+use weft_fabric::Peer;
+use weft_fabric_shm::Shm;
+use weft_fabric_sim::{Config, Fault, World};
+use weft_mpi::coll::{Collective, Reduction};
+use weft_mpi::op::Predefined;
+use weft_mpi::{Comm, Error, ErrorClass, Op, Process, RequestId};
+use weft_sys::random::SeededRandom;
+
+/// Collectives before a communicator surely has its board, or is making it.
+const WARM: usize = 5;
+
+/// A collective that was begun, and what its rank is to get.
+struct Begun {
+    request: RequestId,
+    kind: u64,
+    _out: Numbers,
+    into: Numbers,
+    expected: Option<Vec<i64>>,
+}
+
+impl Begun {
+    fn check(&self) {
+        if let Some(expected) = &self.expected {
+            assert_eq!(self.into.values(), *expected, "kind {}", self.kind);
+        }
+    }
+}
+
+/// What rank `rank` gives in collective `number`.
+fn own(number: usize, rank: usize, count: usize) -> Vec<i64> {
+    let seed = (number * 1000 + rank * 7) as i64;
+    (0..count as i64).map(|place| seed + place * 13).collect()
+}
+
+fn total(number: usize, ranks: std::ops::Range<usize>, count: usize) -> Vec<i64> {
+    let mut all = vec![0; count];
+    for rank in ranks {
+        let one = own(number, rank, count);
+        all.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+    }
+    all
+}
+
+const KINDS: u64 = 11;
+
+/// Begins collective `number`, which all ranks draw alike.
+fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun, Error> {
+    let (me, size) = (comm.rank() as usize, comm.size() as usize);
+    let mut below = |limit: u64| random.up_to(limit - 1);
+    let kind = below(KINDS);
+    let count = match below(6) {
+        0 => 0,
+        1..=3 => 1 + below(3) as usize,
+        4 => 1 + below(30) as usize,
+        _ => 100 + below(1000) as usize,
+    };
+    let root = below(size as u64) as usize;
+    let in_place = below(3) == 0;
+    let user = below(8) == 0;
+    // Each rank for itself.
+    let gaps = (below(16) >> (me % 4)) & 1 == 1 && kind < 6;
+    let here = me == root;
+    let all = |count: usize| (0..size).flat_map(move |rank| own(number, rank, count));
+    let mine = own(number, me, count);
+    let placed = || {
+        let mut all = vec![0; count * size];
+        all[me * count..(me + 1) * count].copy_from_slice(&mine);
+        all
+    };
+    let mut out = Numbers::of(&mine, gaps);
+    let mut into = Numbers::zeros(count, gaps);
+    let mut expected = None;
+    let blocks = if kind == 9 { size } else { 1 };
+    let reduction: Reduction = sum(count * blocks, &out.datatype(), user);
+    let collective = match kind {
+        0 => Collective::Barrier,
+        1 => {
+            if here {
+                into = Numbers::of(&mine, gaps);
+            }
+            expected = Some(own(number, root, count));
+            let data = into.buffer();
+            Collective::Bcast { data, root }
+        }
+        2 | 4 => {
+            let in_place = in_place && (here || kind == 4);
+            into = if in_place {
+                Numbers::of(&placed(), gaps)
+            } else {
+                Numbers::zeros(count * size, gaps)
+            };
+            let send = (!in_place).then(|| out.buffer());
+            expected = (here || kind == 4).then(|| all(count).collect());
+            if kind == 2 {
+                let receive = here.then(|| into.blocks(size));
+                Collective::Gather {
+                    send,
+                    receive,
+                    root,
+                }
+            } else {
+                let receive = into.blocks(size);
+                Collective::Allgather { send, receive }
+            }
+        }
+        3 => {
+            out = Numbers::of(&all(count).collect::<Vec<_>>(), gaps);
+            let in_place = in_place && here;
+            expected = (!in_place).then(|| mine.clone());
+            Collective::Scatter {
+                send: here.then(|| out.blocks(size)),
+                receive: (!in_place).then(|| into.buffer()),
+                root,
+            }
+        }
+        5 => {
+            let mine = own(number, me, count * size);
+            out = Numbers::of(&mine, gaps);
+            into = if in_place {
+                Numbers::of(&mine, gaps)
+            } else {
+                Numbers::zeros(count * size, gaps)
+            };
+            let part = |rank| own(number, rank, count * size)[me * count..][..count].to_vec();
+            expected = Some((0..size).flat_map(part).collect());
+            let send = (!in_place).then(|| out.blocks(size));
+            let receive = into.blocks(size);
+            Collective::Alltoall { send, receive }
+        }
+        9 => {
+            let mine = own(number, me, count * size);
+            out = Numbers::of(&mine, false);
+            let sums = total(number, 0..size, count * size);
+            expected = Some(sums[me * count..][..count].to_vec());
+            Collective::ReduceScatterBlock {
+                send: out.buffer(),
+                receive: into.buffer(),
+                count,
+                reduction: (&reduction).into(),
+            }
+        }
+        _ => {
+            if in_place {
+                into = Numbers::of(&mine, false);
+            }
+            let receive = into.buffer();
+            let send = if in_place {
+                receive.clone()
+            } else {
+                out.buffer()
+            };
+            let reduction = (&reduction).into();
+            match kind {
+                6 => {
+                    expected = here.then(|| total(number, 0..size, count));
+                    let receive = here.then_some(receive);
+                    Collective::Reduce {
+                        send,
+                        receive,
+                        reduction,
+                        root,
+                    }
+                }
+                7 => {
+                    expected = Some(total(number, 0..size, count));
+                    Collective::Allreduce {
+                        send,
+                        receive,
+                        reduction,
+                    }
+                }
+                8 => {
+                    expected = Some(total(number, 0..me + 1, count));
+                    Collective::Scan {
+                        send,
+                        receive,
+                        reduction,
+                    }
+                }
+                _ => {
+                    expected = (me > 0).then(|| total(number, 0..me, count));
+                    Collective::Exscan {
+                        send,
+                        receive,
+                        reduction,
+                    }
+                }
+            }
+        }
+    };
+    let request = comm.begin(collective)?;
+    Ok(Begun {
+        request,
+        kind,
+        _out: out,
+        into,
+        expected,
+    })
+}
+
+/// Ends some of those under way, by whatever call.
+fn end_some(
+    process: &Process,
+    own: &mut SeededRandom,
+    begun: &mut Vec<Begun>,
+) -> Result<(), Error> {
+    let below = |random: &mut SeededRandom, limit: usize| random.up_to(limit as u64 - 1) as usize;
+    let way = below(own, 5);
+    let ids: Vec<_> = begun.iter().map(|begun| Some(begun.request)).collect();
+    let at = below(own, begun.len());
+    let ended = match way {
+        0 | 1 => {
+            process.wait(begun[at].request)?;
+            vec![at]
+        }
+        2 => process
+            .wait_any(&ids)?
+            .map(|(at, _)| at)
+            .into_iter()
+            .collect(),
+        3 => match process.test(begun[at].request)? {
+            Some(_) => vec![at],
+            None => vec![],
+        },
+        _ => {
+            let found = process.test_any(&ids)?;
+            found.flatten().map(|(at, _)| at).into_iter().collect()
+        }
+    };
+    for at in ended {
+        begun.swap_remove(at).check();
+    }
+    Ok(())
+}
+
+/// So many random collectives.
+fn play(comm: &Comm, seed: u64, number: usize) -> Result<(), Error> {
+    let process = comm.process();
+    let mut random = SeededRandom::new(seed);
+    let mut alone = SeededRandom::new(seed ^ u64::from(comm.rank() + 1) << 20);
+    let mut begun: Vec<Begun> = Vec::new();
+    for number in 0..number {
+        begun.push(begin(comm, &mut random, number)?);
+        if random.up_to(12) == 0 {
+            comm.run(Collective::Barrier)?;
+        }
+        // More than a board has rows for.
+        let most = 1 + alone.up_to(60) as usize;
+        while begun.len() > most {
+            end_some(process, &mut alone, &mut begun)?;
+        }
+    }
+    while !begun.is_empty() {
+        end_some(process, &mut alone, &mut begun)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn random_collectives_are_right_everywhere() {
+    for ranks in [1, 2, 3, 7] {
+        everywhere(ranks, |process| {
+            let number = if cfg!(miri) { 12 } else { 300 };
+            play(&process.world(), u64::from(ranks), number).unwrap();
+        });
+    }
+}
+
+#[test]
+fn random_collectives_are_right_in_a_crowd() {
+    threads(Shm::group(17).expect("a memory file"), &|process| {
+        play(&process.world(), 17, 200).unwrap();
+    });
+}
+
+#[test]
+fn random_collectives_are_right_without_common_memory_and_under_faults() {
+    for seed in 0..20 {
+        let mut config = Config::faulty(4, seed);
+        config.shares_memory = seed % 2 == 0;
+        let outcome = World::new(config).run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            play(&process.world(), seed, 100).unwrap();
+            process.finish().unwrap();
+        });
+        if let Err(failure) = outcome {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+#[test]
+fn threads_of_a_rank_use_communicators_of_their_own() {
+    on_threads(3, |process| {
+        let world = process.world();
+        let comms: Vec<_> = (0..3).map(|_| world.dup().unwrap()).collect();
+        std::thread::scope(|scope| {
+            for (number, comm) in comms.iter().enumerate() {
+                scope.spawn(move || play(comm, number as u64, 100).unwrap());
+            }
+        });
+    });
+}
+
+#[test]
+fn communicators_come_and_go_with_what_is_outstanding() {
+    everywhere(2, |process| {
+        let world = process.world();
+        for number in 0..100 {
+            let comm = world.dup().unwrap();
+            let mut random = SeededRandom::new(number);
+            let begun: Vec<_> = (0..WARM + number as usize % 30)
+                .map(|number| begin(&comm, &mut random, number).unwrap())
+                .collect();
+            comm.sever();
+            for begun in begun {
+                process.wait(begun.request).unwrap();
+                begun.check();
+            }
+            comm.drop_messages();
+        }
+    });
+}
+
+/// Nobody waits in the calls that make the board.
+#[test]
+fn a_rank_is_not_held_up_while_the_board_is_made() {
+    everywhere(3, |process| {
+        let world = process.world();
+        let mut begun = Vec::new();
+        // One rank after the other begins them.
+        for turn in 0..3 {
+            if world.rank() == turn {
+                let mut random = SeededRandom::new(5);
+                begun = (0..40)
+                    .map(|number| begin(&world, &mut random, number).unwrap())
+                    .collect();
+            }
+            world.run(Collective::Barrier).unwrap();
+        }
+        for begun in begun {
+            process.wait(begun.request).unwrap();
+            begun.check();
+        }
+    });
+}
+
+fn barrier(world: &Comm) -> Result<(), Error> {
+    let request = world.begin(Collective::Barrier)?;
+    world.process().wait(request).map(drop)
+}
+
+fn warm(world: &Comm) {
+    (0..WARM).for_each(|_| barrier(world).unwrap());
+}
+
+/// They send no message.
+#[test]
+fn no_message_is_sent() {
+    on_threads(3, |process| {
+        let world = process.world();
+        warm(&world);
+        let sent = || -> u64 {
+            let counters = process.counters();
+            counters.eager().messages.get() + counters.rendezvous().messages.get()
+        };
+        let before = sent();
+        (0..100).for_each(|_| barrier(&world).unwrap());
+        assert_eq!(sent(), before);
+        assert_eq!(process.counters().collectives_now(), 0);
+    });
+}
+
+/// Who comes last has no request.
+#[test]
+fn what_is_there_ends_at_once() {
+    on_threads(2, |process| {
+        let world = process.world();
+        warm(&world);
+        for root in [0, 1, 0] {
+            let mut data = Numbers::of(&[i64::from(world.rank())], false);
+            let begin = |data: &mut Numbers| {
+                let (data, root) = (data.buffer(), root as usize);
+                world.begin(Collective::Bcast { data, root }).unwrap()
+            };
+            if world.rank() == root {
+                assert_eq!(begin(&mut data), RequestId::DONE);
+                world.run(Collective::Barrier).unwrap();
+            } else {
+                world.run(Collective::Barrier).unwrap();
+                assert_eq!(begin(&mut data), RequestId::DONE);
+            }
+            assert_eq!(data.values(), [i64::from(root)]);
+        }
+    });
+}
+
+/// A rank dies at any moment: the others get right results up to some collective, and then an error that names it.
+#[test]
+fn a_death_in_the_middle_is_named() {
+    for seed in 0..60 {
+        let dead = Peer(seed as u32 % 3);
+        let death = Fault::Death {
+            peer: dead,
+            at: Duration::from_micros(40 + 7 * seed),
+        };
+        let config = Config::new(3, seed).with(death);
+        let outcome = World::new(config).run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            let world = process.world();
+            let mut number = seed;
+            // Their memory stays: some may be under way.
+            let error = loop {
+                let mut random = SeededRandom::new(number);
+                let mut all = Vec::new();
+                let mut error = None;
+                for number in 0..30 {
+                    match begin(&world, &mut random, number) {
+                        Ok(begun) => all.push(begun),
+                        Err(cause) => error = error.or(Some(cause)),
+                    }
+                }
+                for begun in &all {
+                    match process.wait(begun.request) {
+                        Ok(_) => begun.check(),
+                        Err(cause) => error = error.or(Some(cause)),
+                    }
+                }
+                if let Some(error) = error {
+                    break error;
+                }
+                number += 1000;
+            };
+            if process.me() != dead {
+                assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
+                let error = barrier(&world).unwrap_err();
+                assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
+            }
+        });
+        if let Err(failure) = outcome {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Of a revoked communicator nothing stays outstanding.
+#[test]
+fn a_revocation_ends_what_is_outstanding() {
+    everywhere(3, |process| {
+        let world = process.world().dup().unwrap();
+        warm(&world);
+        if world.rank() == 0 {
+            world.revoke();
+        } else {
+            let begun: Vec<_> = (0..20).map(|_| world.begin(Collective::Barrier)).collect();
+            for request in begun.into_iter().flatten() {
+                let error = process.wait(request).unwrap_err();
+                assert_eq!(error.class(), ErrorClass::Revoked, "{error}");
+            }
+        }
+        let error = barrier(&world).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Revoked, "{error}");
+    });
+}
+
+/// Ranks that do not agree get an error that says so, and do not hang.
+#[test]
+fn disagreement_is_an_error() {
+    let bcast = |world: &Comm, count: usize, root: usize| {
+        let mut data = Numbers::zeros(count, false);
+        let request = world.begin(Collective::Bcast {
+            data: data.buffer(),
+            root,
+        })?;
+        world.process().wait(request).map(drop)
+    };
+    for (one, other) in [(3, 4), (3, 5000), (5000, 3), (5000, 5001)] {
+        everywhere(2, |process| {
+            let world = process.world();
+            warm(&world);
+            let ended = bcast(&world, [one, other][world.rank() as usize], 0);
+            if world.rank() == 1 {
+                let error = ended.unwrap_err();
+                assert_eq!(error.class(), ErrorClass::Truncate, "{error}");
+                assert!(error.text().contains("MPI_Bcast"), "{error}");
+                assert!(error.text().contains("agree on all ranks"), "{error}");
+            }
+        });
+    }
+    // Other calls, other operations; also behind others that fit.
+    for before in [0, 3, 40] {
+        everywhere(2, |process| {
+            let world = process.world();
+            warm(&world);
+            let begun: Vec<_> = (0..before)
+                .map(|_| world.begin(Collective::Barrier).unwrap())
+                .collect();
+            let error = match world.rank() {
+                0 => barrier(&world).unwrap_err(),
+                _ => bcast(&world, 1, 0).unwrap_err(),
+            };
+            assert_eq!(error.class(), ErrorClass::Other, "{error}");
+            let other = ["MPI_Bcast", "MPI_Barrier"][world.rank() as usize];
+            assert!(error.text().contains(other), "{error}");
+            for request in begun {
+                process.wait(request).unwrap();
+            }
+        });
+    }
+    everywhere(2, |process| {
+        let world = process.world();
+        warm(&world);
+        let op = [Predefined::Sum, Predefined::Max][world.rank() as usize];
+        let (mut send, mut receive) = (Numbers::zeros(1, false), Numbers::zeros(1, false));
+        let reduction = Reduction {
+            op: Op::predefined(op),
+            ..sum(1, &send.datatype(), false)
+        };
+        let request = world
+            .begin(Collective::Allreduce {
+                send: send.buffer(),
+                receive: receive.buffer(),
+                reduction: (&reduction).into(),
+            })
+            .unwrap();
+        let error = process.wait(request).unwrap_err();
+        assert!(error.text().contains("operation"), "{error}");
+    });
+}

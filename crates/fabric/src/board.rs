@@ -749,6 +749,11 @@ mod tests {
         assert!(one.data(0, 8, usize::MAX, 8).is_none());
     }
 
+    fn show(board: &mut Board, data: &Memory, note: Note) -> bool {
+        let data = data.region();
+        board.show(data.len(), |place| place.write(0, &data), note)
+    }
+
     #[test]
     fn what_is_shown_in_parts_comes_across() {
         let mut boards = boards(3);
@@ -833,7 +838,7 @@ mod tests {
             for (me, board) in boards.iter_mut().enumerate() {
                 for epoch in epochs.clone() {
                     let data = Memory::patterned(200, epoch + me as u64);
-                    assert!(board.show(Some(&data.region()), note(epoch)));
+                    assert!(show(board, &data, note(epoch)));
                     assert_eq!(board.epoch(), epoch);
                 }
             }
@@ -852,7 +857,7 @@ mod tests {
         }
         // Data that have no room beside the stamp are refused.
         let data = Memory::filled(Board::INLINE + 1, 1);
-        assert!(!boards[0].show(Some(&data.region()), note(0)));
+        assert!(!show(&mut boards[0], &data, note(0)));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use weft_fabric::board::{Board, MOST_OUTSTANDING};
+use weft_fabric::board::{Board, MOST_OUTSTANDING, Place};
 use weft_fabric::waiting::Turns;
 use weft_fabric::{Fabric, Peer, Region, SharedBytes, SharedKey};
 
@@ -218,7 +218,9 @@ impl Outstanding {
         };
         let mut scratch = [0; Board::INLINE];
         let data = transfer.shown(&mut scratch);
-        if !board.show(data.as_ref(), attendance.call.note) {
+        let length = data.map_or(0, |data| data.len());
+        let write = |place: &Place<'_>| data.as_ref().is_none_or(|data| place.write(0, data));
+        if !board.show(length, write, attendance.call.note) {
             return false;
         }
         attendance.epoch = board.epoch();

@@ -216,6 +216,7 @@ mod tests {
     use super::super::tests::{Arrangement, Memory, Setting, elements};
     use super::*;
     use crate::comm::topology::{Cartesian, Graph, Topology};
+    use crate::schedule::Step;
 
     fn setting(size: usize, gaps: bool) -> Setting {
         Setting {
@@ -307,6 +308,43 @@ mod tests {
             (_, 1) => (1, 1),
             _ => (0, 1),
         });
+    }
+
+    /// What is left behind some messages is the whole without these.
+    #[test]
+    fn a_schedule_goes_on_behind_any_message() {
+        let topology = Topology::Cartesian(Cartesian::new(&[3, 3], &[true, false]).unwrap());
+        let neighbours = topology.neighbours(4);
+        for gaps in [false, true] {
+            let setting = setting(9, gaps);
+            let mut out = Memory::new(&setting, 8);
+            let mut into = Memory::new(&setting, 8);
+            let (send, receive) = (out.even(2, 4), into.even(2, 4));
+            let name = "MPI_Neighbor_alltoall";
+            let exchange = NeighbourExchange::alltoall(name, &neighbours, send, receive).unwrap();
+            let ranks = |sent, received| {
+                let steps = exchange.schedule_behind(sent, received).unwrap().steps;
+                let to = steps.iter().filter_map(|step| match step {
+                    Step::Send { to, .. } => Some(*to),
+                    _ => None,
+                });
+                let from = steps.iter().filter_map(|step| match step {
+                    Step::Receive { from, .. } => Some(*from),
+                    _ => None,
+                });
+                (to.collect::<Vec<_>>(), from.collect::<Vec<_>>())
+            };
+            let (to, from) = ranks(0, 0);
+            assert_eq!((to.len(), from.len()), (4, 4));
+            assert!(exchange.outgoing().map(|(rank, _)| rank).eq(to.clone()));
+            assert!(exchange.incoming().map(|(rank, _)| rank).eq(from.clone()));
+            for sent in 0..=4 {
+                for received in 0..=4 {
+                    let left = ranks(sent, received);
+                    assert_eq!(left, (to[sent..].to_vec(), from[received..].to_vec()));
+                }
+            }
+        }
     }
 
     #[test]

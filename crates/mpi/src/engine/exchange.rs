@@ -1,5 +1,5 @@
-//! Exchange: messages of one blocking collective that are sent and received without a schedule and without requests, while the
-//! thread keeps the engine.
+//! Exchange: messages of collectives that are sent and received without requests, as their steps are taken, or without a schedule
+//! while the thread keeps the engine.
 //!
 //! A message is received only if every bit of its head is the one that is expected; then it is the first of this sender with this
 //! context and tag, which no posted receive has. Anything else is left to the schedule that follows, and has its errors.
@@ -90,6 +90,44 @@ impl Engine {
             self.note_far(to, size);
         }
         true
+    }
+
+    /// Receives the message with this envelope, which is one of a collective and as long as the buffer, if it is here. False,
+    /// without effect, if not, or if that is not certain.
+    #[inline]
+    pub(super) fn receive_if_here(
+        &mut self,
+        into: &Region,
+        expected: &Envelope,
+        from: Peer,
+    ) -> bool {
+        // An earlier receive of the same collective may wait for a message of this sender.
+        if self.core.matching.posted_len() != 0
+            || into.len() >= self.injected_below
+            || !self.may_exchange_at_once()
+        {
+            return false;
+        }
+        if self.has_unexpected() {
+            match self.core.take_kept_in_exchange(from, expected, into) {
+                Sought::Taken { is_due } => {
+                    if is_due {
+                        self.give_credit(from);
+                    }
+                    return true;
+                }
+                Sought::Other => return false,
+                Sought::Nothing => {}
+            }
+        }
+        let is_taken = matches!(
+            self.fabric.take_next(from, &expected.to_head(), into),
+            Next::Taken
+        );
+        if is_taken {
+            self.core.note_received(into.len());
+        }
+        is_taken
     }
 
     /// Receives the message of a collective with this context and tag that is as long as the buffer, if it is here or comes with a

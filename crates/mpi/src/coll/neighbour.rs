@@ -143,13 +143,13 @@ impl<'a> NeighbourExchange<'a> {
                     .collect()
             }
         };
+        for (rank, from) in to_others {
+            plan.send(rank as usize, from);
+        }
         for (place, rank) in self.sources().skip(received) {
             let into = plan.output(&self.receive.block(place));
             debug_assert_eq!(into.len(), self.receive.bytes(place));
             plan.receive(rank as usize, into);
-        }
-        for (rank, from) in to_others {
-            plan.send(rank as usize, from);
         }
         for (from, into) in self.neighbours.own_blocks() {
             let into = self.receive.block(into);

@@ -101,6 +101,11 @@ fn topologies() {
 }
 
 #[test]
+fn neighbours_of_all_sizes() {
+    passes("neighbours", &[1, 2, 3, 5], &[]);
+}
+
+#[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);
     passes("services", &[1, 2, 17], &["mpi"]);

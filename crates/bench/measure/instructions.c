@@ -582,6 +582,41 @@ static void exscan(void)
 static void maxloc(void)
 {
     MPI_Allreduce(words[0], words[1], 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+
+static void ibcast(void)
+{
+    MPI_Ibcast(words[0], bytes, MPI_BYTE, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+static void iallreduce(void)
+{
+    MPI_Iallreduce(words[0], words[1], bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+/* A ring of all ranks, and a reduction that is begun again and again. */
+static MPI_Comm ring = MPI_COMM_NULL;
+static MPI_Request kept;
+
+static void keep(const struct task *task)
+{
+    int closed = 1, size = task->ranks;
+    if (ring != MPI_COMM_NULL)
+        return;
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &closed, 0, &ring);
+    MPI_Allreduce_init(words[0], words[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept);
+}
+
+static void neighbor_alltoall(void)
+{
+    MPI_Neighbor_alltoall(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, ring);
+}
+
+static void start_allreduce(void)
+{
+    MPI_Start(&kept);
+    MPI_Wait(&kept, MPI_STATUS_IGNORE);
 }
 
 /* The collective that is asked for, or none. */
@@ -594,7 +629,9 @@ static void (*collective_of(const struct task *task))(void)
                {"alltoall", alltoall}, {"reduce", reduce}, {"allreduce", allreduce}, {"gatherv", gatherv},
                {"scatterv", scatterv}, {"allgatherv", allgatherv}, {"alltoallv", alltoallv},
                {"reduce_scatter", reduce_scatter}, {"reduce_scatter_block", reduce_scatter_block},
-               {"scan", scan}, {"exscan", exscan}, {"maxloc", maxloc}};
+               {"scan", scan}, {"exscan", exscan}, {"maxloc", maxloc},
+               {"ibcast", ibcast},     {"iallreduce", iallreduce},
+               {"neighbor_alltoall", neighbor_alltoall}, {"start_allreduce", start_allreduce}};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         if (task_is(task, "call", all[index].name))
             return all[index].body;
@@ -712,6 +749,7 @@ static double count(const struct task *task)
         }
     } else if (meet) {
         counter = 0;
+        keep(task);
         if (task->rank < 2)
             steps = self + CALLS * least_of_meetings(task->rank, meet);
     } else if (task_is(task, "call", "iprobe")) {

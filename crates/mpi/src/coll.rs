@@ -58,7 +58,7 @@ pub use on_board::at_once::Elements;
 pub use on_board::place;
 pub(crate) use plan::Cut;
 
-pub use neighbour::{neighbour_allgather, neighbour_alltoall};
+pub use neighbour::{NeighbourExchange, neighbour_allgather, neighbour_alltoall};
 pub use reduce::{Reduction, ReductionArgument, reduce};
 pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};

@@ -6,6 +6,7 @@ mod connections;
 mod create;
 mod divided;
 mod inter;
+mod neighbours;
 mod other_jobs;
 mod outstanding;
 mod port;
@@ -459,6 +460,12 @@ impl Comm {
     #[inline]
     pub fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
         let collective = collective.into();
+        if let Collective::Neighbours(exchange) = &collective
+            && let Some(outcome) = self.run_among_neighbours(exchange)
+        {
+            return outcome;
+        }
+        let collective = collective.with_steps()?;
         if self.has_done_alone(&collective, Form::Blocking)? {
             return Ok(());
         }
@@ -532,7 +539,12 @@ impl Comm {
 
     /// Runs a schedule to its end.
     fn run_schedule(&self, schedule: Schedule) -> Result<()> {
-        let request = self.start(schedule, Form::Blocking)?;
+        self.run_schedule_as(schedule, self.next_collective(Form::Blocking))
+    }
+
+    /// The same as a collective that has its number.
+    fn run_schedule_as(&self, schedule: Schedule, collective: CollectiveContext) -> Result<()> {
+        let request = self.start_as(schedule, collective)?;
         let outcome = self.process.wait(request);
         outcome.map(drop).map_err(|error| self.with_places(error))
     }
@@ -571,7 +583,7 @@ impl Comm {
     /// `NoMem` if too many requests are live.
     #[inline]
     pub fn begin<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
-        let collective = collective.into();
+        let collective = collective.into().with_steps()?;
         if self.has_done_alone(&collective, Form::Nonblocking)? {
             return Ok(RequestId::DONE);
         }

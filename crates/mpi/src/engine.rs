@@ -50,6 +50,7 @@ pub mod counters;
 mod deferred;
 mod envelope;
 pub mod events;
+mod exchange;
 mod flow;
 mod futures;
 mod guest_slot;

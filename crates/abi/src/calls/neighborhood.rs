@@ -1,11 +1,10 @@
 //! Collectives among the neighbours of a topology (MPI 5.0, sections 8.6 to 8.8): from arguments to a
-//! schedule, as [`super::coll`] does. Lists have one entry for each neighbour.
+//! value, as [`super::coll`] does. Lists have one entry for each neighbour.
 
 use std::sync::Arc;
 
 use weft_mpi::Comm;
-use weft_mpi::coll::{self, Blocks};
-use weft_mpi::schedule::Schedule;
+use weft_mpi::coll::{Blocks, NeighbourExchange};
 
 use super::coll::{ensure_apart_from_all, ensure_blocks_apart};
 use crate::args::{BlocksArgument, BufferArgument, TypedBlocksArgument};
@@ -18,13 +17,13 @@ pub fn neighbor_allgather(
     send: BufferArgument,
     receive: BufferArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<NeighbourExchange<'static>> {
     let neighbours = comm.neighbours()?;
     let blocks = receive.blocks(neighbours.sources.len())?;
     let own = send.buffer()?;
     ensure_apart_from_all(Some(&own), Some(&blocks))?;
     let name = "MPI_Neighbor_allgather";
-    Ok(coll::neighbour_allgather(name, neighbours, &own, &blocks)?)
+    Ok(NeighbourExchange::allgather(name, neighbours, own, blocks)?)
 }
 
 /// `MPI_Neighbor_allgatherv`.
@@ -32,13 +31,13 @@ pub fn neighbor_allgatherv(
     send: BufferArgument,
     receive: BlocksArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<NeighbourExchange<'static>> {
     let neighbours = comm.neighbours()?;
     let blocks = receive.blocks(neighbours.sources.len())?;
     let own = send.buffer()?;
     ensure_apart_from_all(Some(&own), Some(&blocks))?;
     let name = "MPI_Neighbor_allgatherv";
-    Ok(coll::neighbour_allgather(name, neighbours, &own, &blocks)?)
+    Ok(NeighbourExchange::allgather(name, neighbours, own, blocks)?)
 }
 
 /// `MPI_Neighbor_alltoall`.
@@ -46,7 +45,7 @@ pub fn neighbor_alltoall(
     send: BufferArgument,
     receive: BufferArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<NeighbourExchange<'static>> {
     let out = |neighbours| send.blocks(neighbours);
     let into = |neighbours| receive.blocks(neighbours);
     among_neighbours("MPI_Neighbor_alltoall", out, into, comm)
@@ -57,7 +56,7 @@ pub fn neighbor_alltoallv(
     send: BlocksArgument,
     receive: BlocksArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<NeighbourExchange<'static>> {
     let out = |neighbours| send.blocks(neighbours);
     let into = |neighbours| receive.blocks(neighbours);
     among_neighbours("MPI_Neighbor_alltoallv", out, into, comm)
@@ -68,7 +67,7 @@ pub fn neighbor_alltoallw(
     send: TypedBlocksArgument,
     receive: TypedBlocksArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<NeighbourExchange<'static>> {
     let out = |neighbours| send.blocks(neighbours);
     let into = |neighbours| receive.blocks(neighbours);
     among_neighbours("MPI_Neighbor_alltoallw", out, into, comm)
@@ -79,10 +78,10 @@ fn among_neighbours(
     out: impl FnOnce(usize) -> Checked<Blocks>,
     into: impl FnOnce(usize) -> Checked<Blocks>,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<NeighbourExchange<'static>> {
     let neighbours = comm.neighbours()?;
     let out = out(neighbours.destinations.len())?;
     let into = into(neighbours.sources.len())?;
     ensure_blocks_apart(Some(&out), &into)?;
-    Ok(coll::neighbour_alltoall(name, neighbours, &out, &into)?)
+    Ok(NeighbourExchange::alltoall(name, neighbours, out, into)?)
 }

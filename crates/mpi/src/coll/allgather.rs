@@ -207,10 +207,10 @@ fn exchange_runs(members: &Members, plan: &mut Plan, runs: &[Span]) {
     let total: usize = runs.iter().map(Cut::len).sum();
     let own = runs[members.rank];
     if total <= BULK {
-        members
+        members.others().for_each(|rank| plan.send(rank, own));
+        return members
             .others()
             .for_each(|rank| plan.receive(rank, runs[rank]));
-        return members.others().for_each(|rank| plan.send(rank, own));
     }
     around(members, plan, runs);
 }

@@ -104,10 +104,10 @@ fn pairwise(
     for first in (1..members.size).step_by(window) {
         let rounds = first..(first + window).min(members.size);
         for distance in rounds.clone() {
-            plan.receive(members.before(distance), into[members.before(distance)]);
+            plan.send(members.after(distance), out[members.after(distance)]);
         }
         for distance in rounds {
-            plan.send(members.after(distance), out[members.after(distance)]);
+            plan.receive(members.before(distance), into[members.before(distance)]);
         }
         plan.fence();
     }

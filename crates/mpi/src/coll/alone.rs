@@ -11,6 +11,7 @@ pub(crate) fn carry_out(collective: &Collective<'_>) {
     match collective {
         // Nothing is moved: of `MPI_Exscan` the first rank gets nothing. Steps are another function's.
         Collective::Steps(_)
+        | Collective::Neighbours(_)
         | Collective::Barrier
         | Collective::Bcast { .. }
         | Collective::Exscan { .. } => {}

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   Collective ──► on a board      blocking, or small and non-blocking, on a communicator whose members share memory
-//!              └─► Schedule        all others, and blocks that are too long for the board
+//!              ├─► messages that end at once      blocking, small, among neighbours
+//!              └─► Schedule        all others, blocks that are too long for the board, and what is left of those
 //! ```
 
-use super::{Blocks, Members, ReductionArgument, on_board};
+use super::{Blocks, Members, NeighbourExchange, ReductionArgument, on_board};
 use super::{
     allgather, allgatherv, allreduce, alltoall, alltoallv, barrier, bcast, exscan, gather, gatherv,
     reduce, reduce_scatter, reduce_scatter_block, scan, scatter, scatterv,
@@ -107,8 +108,16 @@ pub enum Collective<'a> {
         receive: Buffer,
         reduction: ReductionArgument<'a>,
     },
+    /// One among the neighbours of a topology.
+    Neighbours(NeighbourExchange<'a>),
     /// Any other, as what this rank does in it.
     Steps(Schedule),
+}
+
+impl<'a> From<NeighbourExchange<'a>> for Collective<'a> {
+    fn from(exchange: NeighbourExchange<'a>) -> Self {
+        Self::Neighbours(exchange)
+    }
 }
 
 impl From<Schedule> for Collective<'_> {
@@ -118,6 +127,18 @@ impl From<Schedule> for Collective<'_> {
 }
 
 impl Collective<'_> {
+    /// The same, with the steps of one among neighbours, of which it is then seen whether this rank communicates with another.
+    ///
+    /// # Errors
+    /// As for the function of the same name.
+    #[inline]
+    pub(crate) fn with_steps(self) -> Result<Self> {
+        match self {
+            Self::Neighbours(exchange) => Ok(Self::Steps(exchange.schedule_behind(0, 0)?)),
+            other => Ok(other),
+        }
+    }
+
     /// The steps of this rank, by messages.
     ///
     /// # Errors
@@ -125,6 +146,7 @@ impl Collective<'_> {
     pub fn schedule(self, members: impl FnOnce() -> Members) -> Result<Schedule> {
         let members = match self {
             Self::Steps(schedule) => return Ok(schedule),
+            Self::Neighbours(exchange) => return exchange.schedule_behind(0, 0),
             _ => members(),
         };
         let members = &members;
@@ -137,6 +159,7 @@ impl Collective<'_> {
     fn build(self, members: &Members) -> Result<Schedule> {
         match self {
             Self::Steps(schedule) => Ok(schedule),
+            Self::Neighbours(exchange) => exchange.schedule_behind(0, 0),
             Self::Barrier => barrier(members),
             Self::Bcast { data, root } => bcast(members, &data, root),
             Self::Gather {

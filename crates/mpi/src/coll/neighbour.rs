@@ -1,5 +1,8 @@
 //! Collectives among the neighbours of a topology (MPI 5.0, section 8.6): each rank communicates with its neighbours
 //! directly. What a rank gives itself, in a grid that is one rank wide and closed to a ring, is copied.
+//!
+//! The blocking forms are a value first, [`NeighbourExchange`]: its messages may [end at once](crate::engine), and what is left then is
+//! a schedule.
 
 use super::blocks::Blocks;
 use super::mismatch;
@@ -8,6 +11,156 @@ use crate::buffer::Buffer;
 use crate::comm::topology::Neighbours;
 use crate::error::{Error, ErrorClass, Result};
 use crate::schedule::{Schedule, Span};
+
+/// What a rank gives its neighbours.
+#[derive(Clone, Debug)]
+enum Given {
+    /// One block to all.
+    ToAll(Buffer),
+    /// A block to each.
+    ToEach(Blocks),
+}
+
+/// A collective among neighbours, with the arguments of this rank.
+#[derive(Clone, Debug)]
+pub struct NeighbourExchange<'a> {
+    name: &'static str,
+    neighbours: &'a Neighbours,
+    send: Given,
+    receive: Blocks,
+}
+
+impl<'a> NeighbourExchange<'a> {
+    /// One block to all neighbours, and one of each. `name` is the call.
+    ///
+    /// # Errors
+    /// `Count` unless there is one block for each source.
+    pub fn allgather(
+        name: &'static str,
+        neighbours: &'a Neighbours,
+        send: Buffer,
+        receive: Blocks,
+    ) -> Result<Self> {
+        check(name, "source", neighbours.sources.len(), receive.len())?;
+        let send = Given::ToAll(send);
+        Ok(Self {
+            name,
+            neighbours,
+            send,
+            receive,
+        })
+    }
+
+    /// A block to each neighbour, and one of each. `name` is the call.
+    ///
+    /// # Errors
+    /// `Count` unless there is one block for each source and for each destination.
+    pub fn alltoall(
+        name: &'static str,
+        neighbours: &'a Neighbours,
+        send: Blocks,
+        receive: Blocks,
+    ) -> Result<Self> {
+        let (destinations, sources) = (neighbours.destinations.len(), neighbours.sources.len());
+        check(name, "destination", destinations, send.len())?;
+        check(name, "source", sources, receive.len())?;
+        let send = Given::ToEach(send);
+        Ok(Self {
+            name,
+            neighbours,
+            send,
+            receive,
+        })
+    }
+
+    /// The call.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether a neighbour is the rank itself.
+    pub(crate) fn has_itself(&self) -> bool {
+        self.neighbours.itself.is_some()
+    }
+
+    /// The messages that this rank sends, in order: rank and data.
+    #[inline]
+    pub(crate) fn outgoing(&self) -> impl Iterator<Item = (u32, Buffer)> {
+        self.destinations().map(|(place, rank)| {
+            let data = match &self.send {
+                Given::ToAll(own) => own.clone(),
+                Given::ToEach(blocks) => blocks.block(place),
+            };
+            (rank, data)
+        })
+    }
+
+    /// The messages that it receives, from one rank in the order in which that sends: rank and where the data go.
+    #[inline]
+    pub(crate) fn incoming(&self) -> impl Iterator<Item = (u32, Buffer)> {
+        self.sources()
+            .map(|(place, rank)| (rank, self.receive.block(place)))
+    }
+
+    /// Place and rank of each other rank that it sends to.
+    #[inline]
+    fn destinations(&self) -> impl Iterator<Item = (usize, u32)> {
+        let all = self.neighbours.destinations.iter().enumerate();
+        all.filter_map(|(place, rank)| {
+            let rank = rank.filter(|_| !self.neighbours.is_itself(*rank))?;
+            Some((place, rank))
+        })
+    }
+
+    /// Place and rank of each other rank that it receives from.
+    #[inline]
+    fn sources(&self) -> impl Iterator<Item = (usize, u32)> {
+        let all = self.neighbours.arrivals.iter();
+        all.filter_map(|&place| {
+            let source = self.neighbours.sources[place];
+            let rank = source.filter(|_| !self.neighbours.is_itself(source))?;
+            Some((place, rank))
+        })
+    }
+
+    /// The steps of this rank, but for so many messages that were sent and received already.
+    ///
+    /// # Errors
+    /// `Truncate` if the rank gives itself another number of bytes than it expects; `NoMem`.
+    pub(crate) fn schedule_behind(&self, sent: usize, received: usize) -> Result<Schedule> {
+        let mut plan = Plan::new(self.name);
+        let to_others: Vec<(u32, Span)> = match &self.send {
+            Given::ToAll(own) => {
+                let mut others = self.destinations().skip(sent).peekable();
+                // Packed only if anybody else gets it.
+                let own = others.peek().map(|_| plan.input(own));
+                others.filter_map(|(_, rank)| Some((rank, own?))).collect()
+            }
+            Given::ToEach(blocks) => {
+                let others = self.destinations().skip(sent);
+                others
+                    .map(|(place, rank)| (rank, plan.input(&blocks.block(place))))
+                    .collect()
+            }
+        };
+        for (rank, from) in to_others {
+            plan.send(rank as usize, from);
+        }
+        for (place, rank) in self.sources().skip(received) {
+            let into = plan.output(&self.receive.block(place));
+            debug_assert_eq!(into.len(), self.receive.bytes(place));
+            plan.receive(rank as usize, into);
+        }
+        for (from, into) in self.neighbours.own_blocks() {
+            let into = self.receive.block(into);
+            match &self.send {
+                Given::ToAll(own) => keep(&mut plan, own, &into)?,
+                Given::ToEach(blocks) => keep(&mut plan, &blocks.block(from), &into)?,
+            }
+        }
+        plan.finish()
+    }
+}
 
 /// One block to all neighbours, and one of each. `name` is the call.
 ///
@@ -19,24 +172,8 @@ pub fn neighbour_allgather(
     send: &Buffer,
     receive: &Blocks,
 ) -> Result<Schedule> {
-    let mut plan = Plan::new(name);
-    check(name, "source", neighbours.sources.len(), receive.len())?;
-    let others = || {
-        let all = neighbours.destinations.iter().flatten();
-        all.filter(|rank| !neighbours.is_itself(Some(**rank)))
-    };
-    // Packed only if anybody else gets it.
-    let own = others().next().map(|_| plan.input(send));
-    arrive(&mut plan, neighbours, receive);
-    if let Some(own) = own {
-        for rank in others() {
-            plan.send(*rank as usize, own);
-        }
-    }
-    for (_, place) in neighbours.own_blocks() {
-        keep(&mut plan, send, &receive.block(place))?;
-    }
-    plan.finish()
+    let (send, receive) = (send.clone(), receive.clone());
+    NeighbourExchange::allgather(name, neighbours, send, receive)?.schedule_behind(0, 0)
 }
 
 /// A block to each neighbour, and one of each. `name` is the call.
@@ -49,28 +186,8 @@ pub fn neighbour_alltoall(
     send: &Blocks,
     receive: &Blocks,
 ) -> Result<Schedule> {
-    let mut plan = Plan::new(name);
-    check(
-        name,
-        "destination",
-        neighbours.destinations.len(),
-        send.len(),
-    )?;
-    check(name, "source", neighbours.sources.len(), receive.len())?;
-    let to_others = (0..send.len()).filter_map(|place| {
-        let rank =
-            neighbours.destinations[place].filter(|rank| !neighbours.is_itself(Some(*rank)))?;
-        Some((rank, plan.input(&send.block(place))))
-    });
-    let to_others: Vec<(u32, Span)> = to_others.collect();
-    arrive(&mut plan, neighbours, receive);
-    for (rank, from) in to_others {
-        plan.send(rank as usize, from);
-    }
-    for (from, into) in neighbours.own_blocks() {
-        keep(&mut plan, &send.block(from), &receive.block(into))?;
-    }
-    plan.finish()
+    let (send, receive) = (send.clone(), receive.clone());
+    NeighbourExchange::alltoall(name, neighbours, send, receive)?.schedule_behind(0, 0)
 }
 
 /// Copies a block that the rank gives itself.
@@ -81,18 +198,6 @@ fn keep(plan: &mut Plan, from: &Buffer, into: &Buffer) -> Result<()> {
     }
     plan.transfer(from, into);
     Ok(())
-}
-
-/// Begins to receive from all others; from one rank in the order in which it sends.
-fn arrive(plan: &mut Plan, neighbours: &Neighbours, receive: &Blocks) {
-    for &place in &neighbours.arrivals {
-        let source = neighbours.sources[place];
-        if let Some(rank) = source.filter(|_| !neighbours.is_itself(source)) {
-            let into = plan.output(&receive.block(place));
-            debug_assert_eq!(into.len(), receive.bytes(place));
-            plan.receive(rank as usize, into);
-        }
-    }
 }
 
 fn check(name: &str, what: &str, expected: usize, given: usize) -> Result<()> {
@@ -111,6 +216,7 @@ mod tests {
     use super::super::tests::{Arrangement, Memory, Setting, elements};
     use super::*;
     use crate::comm::topology::{Cartesian, Graph, Topology};
+    use crate::schedule::Step;
 
     fn setting(size: usize, gaps: bool) -> Setting {
         Setting {
@@ -202,6 +308,43 @@ mod tests {
             (_, 1) => (1, 1),
             _ => (0, 1),
         });
+    }
+
+    /// What is left behind some messages is the whole without these.
+    #[test]
+    fn a_schedule_goes_on_behind_any_message() {
+        let topology = Topology::Cartesian(Cartesian::new(&[3, 3], &[true, false]).unwrap());
+        let neighbours = topology.neighbours(4);
+        for gaps in [false, true] {
+            let setting = setting(9, gaps);
+            let mut out = Memory::new(&setting, 8);
+            let mut into = Memory::new(&setting, 8);
+            let (send, receive) = (out.even(2, 4), into.even(2, 4));
+            let name = "MPI_Neighbor_alltoall";
+            let exchange = NeighbourExchange::alltoall(name, &neighbours, send, receive).unwrap();
+            let ranks = |sent, received| {
+                let steps = exchange.schedule_behind(sent, received).unwrap().steps;
+                let to = steps.iter().filter_map(|step| match step {
+                    Step::Send { to, .. } => Some(*to),
+                    _ => None,
+                });
+                let from = steps.iter().filter_map(|step| match step {
+                    Step::Receive { from, .. } => Some(*from),
+                    _ => None,
+                });
+                (to.collect::<Vec<_>>(), from.collect::<Vec<_>>())
+            };
+            let (to, from) = ranks(0, 0);
+            assert_eq!((to.len(), from.len()), (4, 4));
+            assert!(exchange.outgoing().map(|(rank, _)| rank).eq(to.clone()));
+            assert!(exchange.incoming().map(|(rank, _)| rank).eq(from.clone()));
+            for sent in 0..=4 {
+                for received in 0..=4 {
+                    let left = ranks(sent, received);
+                    assert_eq!(left, (to[sent..].to_vec(), from[received..].to_vec()));
+                }
+            }
+        }
     }
 
     #[test]

@@ -242,7 +242,7 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
     let all = |bytes: usize| bytes.saturating_mul(size);
     let unknown = SignatureCode::UNKNOWN;
     Some(match collective {
-        Collective::Steps(_) => return None,
+        Collective::Steps(_) | Collective::Neighbours(_) => return None,
         Collective::Barrier => Demand::of(BARRIER, unknown, (0, 0, 0), 0),
         Collective::Bcast { data, root } => {
             let bytes = data.bytes();
@@ -459,6 +459,7 @@ fn carry_out_here(
     match collective {
         // Another function's.
         Collective::Steps(_)
+        | Collective::Neighbours(_)
         | Collective::Gatherv { .. }
         | Collective::Scatterv { .. }
         | Collective::Alltoallv { .. } => Ok(()),

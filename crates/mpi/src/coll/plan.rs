@@ -150,10 +150,11 @@ impl Plan {
         self.steps.push(Step::Receive { from, into });
     }
 
-    /// Begins to send and to receive, and waits for both.
+    /// Begins to send and to receive, and waits for both. Sends come first, here and elsewhere: to look for a message waits for its
+    /// cache line, and what this rank sends need not.
     pub fn exchange(&mut self, to: usize, out: Span, from: usize, into: Span) {
-        self.receive(from, into);
         self.send(to, out);
+        self.receive(from, into);
         self.fence();
     }
 

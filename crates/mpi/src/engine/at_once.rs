@@ -200,7 +200,7 @@ impl Core {
     }
 
     #[inline(always)]
-    fn note_received(&mut self, bytes: usize) {
+    pub(super) fn note_received(&mut self, bytes: usize) {
         self.counters.met.add(1);
         self.counters.bytes_received.add(bytes as u64);
     }
@@ -254,7 +254,7 @@ fn copy_kept(message: &Unexpected, into: &Region, signature: SignatureCode) -> O
 
 /// Whether who has looked for its message so often is to wait for it as any other: [`waiting::may_look_on`].
 #[cold]
-fn must_stop_polling(looks: u32, bell: &Arc<dyn Bell>) -> bool {
+pub(super) fn must_stop_polling(looks: u32, bell: &Arc<dyn Bell>) -> bool {
     looks > waiting::LOOKS_FOR_ONE || looks == waiting::FREE + 1 && !waiting::may_look_on(&**bell)
 }
 

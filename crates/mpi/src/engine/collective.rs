@@ -7,12 +7,14 @@ use weft_fabric::Token;
 use super::Engine;
 use super::callbacks::{Combine, Operands};
 use super::collective_mismatch::is_mismatch;
+use super::collective_note::CollectiveNote;
 use super::deferred::Deferred;
 use super::envelope::Envelope;
 use super::events::EventKind;
 use super::protocol::SendMode;
 use super::request::Work;
 use super::request_id::RequestId;
+use super::runs::Run;
 use super::schedule::{CollectiveContext, RunId, Schedule, Step};
 use crate::buffer::{self, Buffer};
 use crate::error::Result;
@@ -46,12 +48,17 @@ impl Engine {
         context: CollectiveContext,
         request: RequestId,
     ) {
-        if !schedule.continues {
-            self.core.counters.collective(schedule.name);
-            let named = (-1, context.context());
+        let (name, continues) = (schedule.name, schedule.continues);
+        let named = (-1, context.context());
+        let id = self.core.runs.begin(schedule, context, request);
+        let note = (self.core.runs.get(id)).map_or(CollectiveNote::NOTHING, Run::note);
+        if !continues {
+            match note.place() {
+                Some(place) => self.core.counters.collective_at(place),
+                None => self.core.counters.collective(name),
+            }
             self.core.raise(EventKind::CollectiveBegun, None, named, 0);
         }
-        let id = self.core.runs.begin(schedule, context, request);
         self.note_agreement(id);
         if !self.core.lost.is_quiet() {
             self.refuse_with_lost(id);
@@ -217,9 +224,20 @@ impl Engine {
                 }
             }
             Step::Receive { from, into } => {
+                let (peer, region) = (run.context().peer(*from), run.region(*into));
+                let note = run.note();
+                if let Ok(region) = &region {
+                    let expected = Envelope {
+                        token: Token(note.bits()),
+                        ..Envelope::eager(context, tag, region.len() as u64).of(note.digest())
+                    };
+                    if self.receive_if_here(region, &expected, peer) {
+                        return Ok(Taken::Done);
+                    }
+                }
+                let run = self.core.runs.get_mut(id).expect("the caller has it");
                 run.begin_transfer();
-                let (peer, region) = (run.context().peer(*from), run.region(*into)?);
-                let buffer = Buffer::Flat(region, run.note().digest());
+                let buffer = Buffer::Flat(region?, note.digest());
                 let request = self.start_receive(buffer, context, Some(peer), Some(tag), None)?;
                 self.adopt(request, id);
             }

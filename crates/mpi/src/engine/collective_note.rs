@@ -134,6 +134,13 @@ impl CollectiveNote {
         Self(bits)
     }
 
+    /// The place of the call in [`COLLECTIVES`], if it is one of them.
+    #[inline]
+    pub(crate) fn place(self) -> Option<usize> {
+        let place = usize::from(self.call()).checked_sub(1)?;
+        (place < COLLECTIVES.len()).then_some(place)
+    }
+
     fn call(self) -> u8 {
         self.0 as u8
     }

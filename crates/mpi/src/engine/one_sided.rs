@@ -38,7 +38,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weft_atomic::ticket_lock::Time;
@@ -158,7 +158,7 @@ struct Outgoing {
 /// All windows of a rank, and what is under way in them.
 #[derive(Debug, Default)]
 pub(super) struct OneSided {
-    windows: HashMap<u32, WindowState>,
+    windows: BTreeMap<u32, WindowState>,
     operations: Operations,
     /// Answers that polling has left to send.
     outgoing: Vec<Outgoing>,

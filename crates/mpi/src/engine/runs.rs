@@ -21,6 +21,9 @@ use crate::buffer;
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory;
 
+/// Most bytes of scratch memory that are kept for the next run.
+const SPARE_SCRATCH: usize = 1024;
+
 /// A schedule under way.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -28,7 +31,7 @@ pub(super) struct Run {
     note: CollectiveNote,
     context: CollectiveContext,
     /// Lives as long as the run; looked at through `memory` only.
-    _scratch: Box<[u8]>,
+    scratch: Box<[u8]>,
     memory: Region,
     position: usize,
     /// Transfers begun and not ended.
@@ -283,6 +286,8 @@ pub(super) struct Runs {
     stuck: bool,
     /// Emptied lists of peers, kept so that a collective need not allocate them.
     spare: Vec<Vec<Peer>>,
+    /// The scratch memory of the last run, if it had little: likewise.
+    spare_scratch: Box<[u8]>,
 }
 
 impl Runs {
@@ -293,7 +298,7 @@ impl Runs {
         context: CollectiveContext,
         request: RequestId,
     ) -> RunId {
-        let mut scratch = memory::scratch(schedule.scratch_bytes);
+        let mut scratch = self.scratch(schedule.scratch_bytes);
         // Made once: transfers under way keep regions of it, which a new borrow would end.
         let memory = buffer::region_of(&mut scratch);
         let note = match schedule.note {
@@ -302,7 +307,7 @@ impl Runs {
         };
         let run = Run {
             note,
-            _scratch: scratch,
+            scratch,
             memory,
             schedule,
             context,
@@ -325,12 +330,25 @@ impl Runs {
         RunId(index as u32)
     }
 
+    /// So many zero bytes.
+    fn scratch(&mut self, bytes: usize) -> Box<[u8]> {
+        if bytes == 0 || bytes != self.spare_scratch.len() {
+            return memory::scratch(bytes);
+        }
+        let mut scratch = std::mem::take(&mut self.spare_scratch);
+        scratch.fill(0);
+        scratch
+    }
+
     /// Takes out a run that has come to its end.
     pub(super) fn remove(&mut self, id: RunId) -> Option<Removed> {
         let run = self.slots[id.0 as usize].take()?;
         for mut list in [run.awaited, run.unsent] {
             list.clear();
             self.spare.push(list);
+        }
+        if (1..=SPARE_SCRATCH).contains(&run.scratch.len()) {
+            self.spare_scratch = run.scratch;
         }
         self.signalling.retain(|other| *other != id);
         // One that ends early may not have come to its first step of the program's.
@@ -400,9 +418,14 @@ impl Runs {
 
     /// Whether everything that the run has begun has ended. Tries what can be tried.
     pub(super) fn has_settled(&mut self, id: RunId, fabric: &mut dyn Fabric) -> bool {
+        let is_any_signalling = !self.signalling.is_empty();
         let Some(run) = self.get_mut(id) else {
             return false;
         };
+        // Most have none.
+        if run.awaited.is_empty() && run.unsent.is_empty() && !is_any_signalling {
+            return run.outstanding == 0;
+        }
         run.exchange_signals(fabric);
         let quiet = run.awaited.is_empty() && run.unsent.is_empty();
         let stuck = !run.unsent.is_empty();

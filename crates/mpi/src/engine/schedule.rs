@@ -269,6 +269,12 @@ impl CollectiveContext {
 
     /// Tag of its messages.
     pub(super) fn tag(&self) -> i32 {
-        self.sequence.cast_signed() & (TAG_BIT_OF_OTHERS - 1)
+        Self::tag_of(self.sequence)
+    }
+
+    /// Tag of the messages of the collective of this form and number.
+    #[inline]
+    pub(crate) fn tag_of(sequence: u32) -> i32 {
+        sequence.cast_signed() & (TAG_BIT_OF_OTHERS - 1)
     }
 }

@@ -98,7 +98,12 @@ impl Engine {
     /// Sends an eager message for whose receiver nothing waits: if it is short, into its lane, as a call that
     /// [ends at once](super::at_once) does.
     #[inline]
-    fn post_flat(&mut self, to: Peer, envelope: &Envelope, region: &Region) -> Result<Posted> {
+    pub(super) fn post_flat(
+        &mut self,
+        to: Peer,
+        envelope: &Envelope,
+        region: &Region,
+    ) -> Result<Posted> {
         let data = buffer::bytes_of(region);
         if let Some(lane) = self.writers.get(to.index()) {
             match lane.write(envelope.to_words(), SharedBytes::of(data)) {

@@ -8,7 +8,7 @@ use crate::error::Result;
 #[inline]
 pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()> {
     match collective {
-        Collective::Steps(_) | Collective::Barrier => Ok(()),
+        Collective::Steps(_) | Collective::Neighbours(_) | Collective::Barrier => Ok(()),
         Collective::Bcast { root, .. } => members.check_root("MPI_Bcast", *root),
         Collective::Gather {
             send,

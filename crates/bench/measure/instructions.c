@@ -582,6 +582,7 @@ static void exscan(void)
 static void maxloc(void)
 {
     MPI_Allreduce(words[0], words[1], 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+}
 
 static void ibcast(void)
 {
@@ -596,16 +597,14 @@ static void iallreduce(void)
 }
 
 /* A ring of all ranks, and a reduction that is begun again and again. */
-static MPI_Comm ring = MPI_COMM_NULL;
-static MPI_Request kept;
+static MPI_Comm ring;
+static MPI_Request reduction;
 
 static void keep(const struct task *task)
 {
     int closed = 1, size = task->ranks;
-    if (ring != MPI_COMM_NULL)
-        return;
     MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &closed, 0, &ring);
-    MPI_Allreduce_init(words[0], words[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept);
+    MPI_Allreduce_init(words[0], words[1], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &reduction);
 }
 
 static void neighbor_alltoall(void)
@@ -615,8 +614,8 @@ static void neighbor_alltoall(void)
 
 static void start_allreduce(void)
 {
-    MPI_Start(&kept);
-    MPI_Wait(&kept, MPI_STATUS_IGNORE);
+    MPI_Start(&reduction);
+    MPI_Wait(&reduction, MPI_STATUS_IGNORE);
 }
 
 /* The collective that is asked for, or none. */
@@ -752,6 +751,8 @@ static double count(const struct task *task)
         keep(task);
         if (task->rank < 2)
             steps = self + CALLS * least_of_meetings(task->rank, meet);
+        MPI_Request_free(&reduction);
+        MPI_Comm_free(&ring);
     } else if (task_is(task, "call", "iprobe")) {
         if (task->rank == 1)
             steps = steps_of(probe);

@@ -1,0 +1,415 @@
+//! The boards of all communicators for what is outstanding, and how the engine begins it, goes on from it and ends it.
+
+use weft_fabric::Peer;
+use weft_fabric::board::{Board, MOST_OUTSTANDING};
+
+use super::super::super::Engine;
+use super::super::super::collective_mismatch::is_mismatch;
+use super::super::super::collective_note::CollectiveNote;
+use super::super::super::events::EventKind;
+use super::super::super::request::Work;
+use super::super::super::request_id::RequestId;
+use super::super::super::schedule::{CollectiveContext, Schedule};
+use super::super::BoardId;
+use super::super::communicator_board::BoardCall;
+use super::super::epochs::in_call;
+use super::super::making::Making;
+use super::{Attendance, Begun, Coming, LOOKS_AT_ONCE, Outstanding, Queued, Shown, Transfer, wish};
+use crate::error::{Error, Result};
+
+/// The boards of all communicators for what is outstanding.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct OutstandingBoards {
+    places: Vec<Option<Outstanding>>,
+    /// Those that are not idle.
+    busy: Vec<u32>,
+}
+
+impl OutstandingBoards {
+    /// Whether anything is outstanding.
+    #[inline]
+    pub fn are_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    fn get(&self, id: BoardId) -> Option<&Outstanding> {
+        self.places.get(id.0 as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, id: BoardId) -> Option<&mut Outstanding> {
+        self.places.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Outstanding> {
+        self.places.iter().flatten()
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Outstanding> {
+        self.places.iter_mut().flatten()
+    }
+
+    fn of_context(&self, context: u32) -> Option<&Outstanding> {
+        self.all().find(|place| place.context == context)
+    }
+
+    pub fn add(&mut self, place: Outstanding) -> BoardId {
+        let free = self.places.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        self.places[index] = Some(place);
+        BoardId(index as u32)
+    }
+
+    pub fn note_busy(&mut self, id: BoardId) {
+        if !self.busy.contains(&id.0) {
+            self.busy.push(id.0);
+        }
+    }
+
+    /// A peer is lost.
+    pub fn lose(&mut self, peer: Peer, error: &Error) {
+        for place in self.all_mut().filter(|place| place.peers.contains(&peer)) {
+            place.lost.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    /// A communicator is revoked.
+    pub fn revoke(&mut self, context: u32, error: &Error) {
+        for place in self.all_mut().filter(|it| it.context & !1 == context & !1) {
+            place.lost = Some(error.clone());
+        }
+    }
+
+    /// The collectives of a context end in an error, but for those before this number, if it is known.
+    pub fn fail_all(&mut self, context: u32, number: Option<u32>, error: &Error) {
+        for place in self.all_mut().filter(|place| place.context == context) {
+            place.failure.get_or_insert_with(|| (error.clone(), number));
+        }
+    }
+
+    /// This rank is about to sleep.
+    pub fn fall_asleep(&mut self) {
+        let Self { places, busy } = self;
+        for id in &*busy {
+            let Some(Some(place)) = places.get_mut(*id as usize) else {
+                continue;
+            };
+            place.sleeps = true;
+            if place.shown < place.queue.len().min(MOST_OUTSTANDING)
+                && let Some(board) = &place.board
+            {
+                wish(board);
+            }
+        }
+    }
+
+    /// A collective of a context is done by messages, and its rank is about to sleep over it.
+    pub fn stand_aside(&self, context: u32, number: u32) {
+        if let Some(board) = self.of_context(context).and_then(|it| it.board.as_ref()) {
+            board.stand_aside(number);
+        }
+    }
+
+    /// A member that is in the epoch after this rank's, and what it does there, with its number.
+    pub fn ahead(&self, context: u32) -> Option<(Peer, CollectiveNote, u32)> {
+        let place = self.of_context(context)?;
+        let (member, note) = place.board.as_ref()?.ahead()?;
+        let call = CollectiveNote::from_bits(note.call);
+        Some((place.peers[member], call, note.number))
+    }
+
+    /// The collectives under way, each with its context.
+    pub fn calls(&self) -> impl Iterator<Item = (u32, &BoardCall)> {
+        let of = |place: &Outstanding| place.making.is_none();
+        let places = self.all().filter(move |place| of(place));
+        places.flat_map(|place| {
+            let calls = place.queue.iter().map(|queued| &queued.attendance.call);
+            calls.map(|call| (place.context, call))
+        })
+    }
+
+    /// A member that has arrived for something else than this rank in the oldest collective of a communicator: context, number and
+    /// members, and the error.
+    pub fn disagreement(&self) -> Option<(u32, u32, Box<[Peer]>, Error)> {
+        self.all()
+            .filter(|place| place.lost.is_none())
+            .find_map(|place| {
+                let first = place.queue.front().filter(|_| place.shown > 0)?;
+                let (board, attendance) = (place.board.as_ref()?, &first.attendance);
+                let error = (0..board.members())
+                    .filter(|member| board.has_at(attendance.epoch, *member))
+                    .filter(|member| {
+                        let note = board.note_at(attendance.epoch, *member);
+                        !attendance.call.agrees(note)
+                    })
+                    .find_map(|member| place.difference(attendance, member))?;
+                let number = attendance.call.note.number;
+                Some((place.context, number, place.peers.clone(), error))
+            })
+    }
+
+    /// The members of the communicator with this context.
+    pub fn members_of(&self, context: u32) -> Option<Box<[Peer]>> {
+        self.of_context(context).map(|place| place.peers.clone())
+    }
+
+    /// The name of the collective that ends with a request, and the members for which it waits; or the request for which it
+    /// waits, while the board is being made.
+    pub fn awaited_of(
+        &self,
+        request: RequestId,
+    ) -> Option<(&'static str, Vec<Peer>, Option<RequestId>)> {
+        self.all().find_map(|place| {
+            let at = place.queue.iter().position(|it| it.request == request)?;
+            let name = place.queue.get(at)?.attendance.call.name();
+            let making = place.making.as_ref().map(Making::request);
+            // It ends behind those before it.
+            let missing = (0..=at).find_map(|at| {
+                let missing: Vec<Peer> = place.missing(at).collect();
+                (!missing.is_empty()).then_some(missing)
+            });
+            Some((name, missing.unwrap_or_default(), making))
+        })
+    }
+
+    /// Takes out the board of a communicator that is freed, if nothing is outstanding; otherwise that follows.
+    pub fn free(&mut self, which: impl Fn(&Outstanding) -> bool) -> Option<Outstanding> {
+        let of = |place: &mut Option<Outstanding>| match place {
+            Some(it) if which(it) => {
+                it.is_freed = true;
+                it.is_idle()
+            }
+            _ => false,
+        };
+        self.places.iter_mut().find_map(|place| {
+            let is_over = of(place);
+            place.take_if(|_| is_over)
+        })
+    }
+}
+
+impl Engine {
+    /// Begins a collective on the board of this number. `context` is the communicator's; `by_messages` says how it is done without a
+    /// board, if that is not known yet.
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live.
+    #[inline]
+    pub(crate) fn begin_on_board<T: Transfer + 'static>(
+        &mut self,
+        (id, context): (BoardId, u32),
+        mut attendance: Attendance,
+        transfer: T,
+        by_messages: Option<(Schedule, CollectiveContext)>,
+    ) -> Result<Begun> {
+        let Self {
+            core,
+            fabric,
+            writers,
+            ..
+        } = self;
+        let Some(place) = core.boards.outstanding.get_mut(id) else {
+            return Ok(Begun::ByMessages);
+        };
+        if place.board.is_none() {
+            if place.making.is_none() {
+                return Ok(Begun::ByMessages);
+            }
+            if by_messages.is_none() {
+                return Ok(Begun::Undecided);
+            }
+        }
+        core.requests.check_room()?;
+        attendance.call.note.length |= place.history.bits();
+        attendance.before = place.history.last;
+        place.history.add(attendance.call.note.call);
+        let mut failure = None;
+        if place.making.is_none() {
+            if core.events.are_wanted() {
+                let context = place.context;
+                core.raise(EventKind::CollectiveBegun, None, (-1, context), 0);
+            }
+            core.counters.collective_at(attendance.call.place);
+            let Some(place) = core.boards.outstanding.get_mut(id) else {
+                return Ok(Begun::ByMessages);
+            };
+            failure = place.lost.clone();
+            if !core.mismatches.is_empty() {
+                failure = failure.or_else(|| core.mismatches.of(place.context).cloned());
+            }
+            let is_other_awake = |other: Peer| {
+                let writer = writers.get(other.index());
+                writer.and_then(|writer| writer.reader_sleeps()) == Some(false)
+            };
+            if failure.is_none()
+                && place.queue.is_empty()
+                && place.show(&mut **fabric, &mut attendance, &transfer, is_other_awake)
+            {
+                let there = (0..LOOKS_AT_ONCE)
+                    .any(|_| !matches!(place.coming(&mut attendance), Coming::Missing));
+                if there && matches!(place.coming(&mut attendance), Coming::There) {
+                    let taken = place.board.as_ref().is_some_and(|board| {
+                        let epoch = attendance.epoch;
+                        transfer.take(&Shown { board, epoch })
+                    });
+                    if taken {
+                        self.note_ended(id, false);
+                        return Ok(Begun::AtOnce);
+                    }
+                }
+                place.shown = 1;
+            }
+        }
+        let request = self.core.requests.insert(context, None, Work::Schedule);
+        let queued = Queued {
+            attendance,
+            transfer: Box::new(transfer),
+            request,
+            by_messages: by_messages.map(Box::new),
+        };
+        if let Some(error) = failure {
+            self.end_outstanding(id, queued, Some(error));
+            return Ok(Begun::Request(request));
+        }
+        let boards = &mut self.core.boards.outstanding;
+        if let Some(place) = boards.get_mut(id) {
+            place.queue.push_back(queued);
+        }
+        boards.note_busy(id);
+        if self.driver_sleeps {
+            // It has not asked for room.
+            self.core.boards.outstanding.fall_asleep();
+            self.look_at_outstanding();
+        }
+        Ok(Begun::Request(request))
+    }
+
+    /// Shows and ends what can be of the collectives that are outstanding. True if one has ended.
+    pub(in crate::engine) fn look_at_outstanding(&mut self) -> bool {
+        let mut moved = false;
+        let mut at = 0;
+        while let Some(id) = self.core.boards.outstanding.busy.get(at).copied() {
+            let id = BoardId(id);
+            self.go_on_making(id);
+            loop {
+                let Self { core, fabric, .. } = self;
+                let place = core.boards.outstanding.get_mut(id);
+                let ended = place.and_then(|place| place.next_ended(&mut **fabric));
+                let Some((queued, error)) = ended else { break };
+                moved = true;
+                self.end_outstanding(id, queued, error);
+            }
+            let boards = &mut self.core.boards.outstanding;
+            let place = boards.get_mut(id);
+            if place.as_ref().is_some_and(|place| !place.is_idle()) {
+                at += 1;
+                continue;
+            }
+            let is_freed = place.is_some_and(|place| place.is_freed);
+            boards.busy.swap_remove(at);
+            if is_freed && let Some(place) = boards.places[id.0 as usize].take() {
+                self.leave_outstanding(place);
+            }
+        }
+        moved
+    }
+
+    /// A wait begins: the members that are missing in the oldest collective are given a moment, and the core if it is `gives_core`
+    /// and they stand on it. True if one has ended.
+    pub(in crate::engine) fn end_outstanding_soon(&mut self, gives_core: bool) -> bool {
+        let boards = &self.core.boards.outstanding;
+        let Some(id) = boards.busy.first().map(|id| BoardId(*id)) else {
+            return false;
+        };
+        let members = boards.get(id).map_or(0, |place| place.peers.len());
+        for _ in 0..members {
+            let Self { core, fabric, .. } = self;
+            let place = core.boards.outstanding.get_mut(id);
+            if !place.is_some_and(|place| place.comes_soon(&mut **fabric, gives_core)) {
+                return false;
+            }
+            if self.look_at_outstanding() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A collective has ended.
+    fn end_outstanding(&mut self, id: BoardId, queued: Queued, error: Option<Error>) {
+        let call = queued.attendance.call;
+        let found = error
+            .as_ref()
+            .is_some_and(|error| self.tell_difference(id, &call, error));
+        let error = error.map(|error| in_call(&call, &error));
+        self.note_ended(id, error.is_some() || found);
+        if let Some(slot) = self.core.requests.get_mut(queued.request) {
+            slot.fail(error);
+        }
+        self.core.complete(queued.request);
+    }
+
+    /// If this rank has found that a member does something else, the others are told.
+    #[cold]
+    fn tell_difference(&mut self, id: BoardId, call: &BoardCall, error: &Error) -> bool {
+        let Some(place) = self.core.boards.outstanding.get_mut(id) else {
+            return false;
+        };
+        if place.reason(call).is_some() || !is_mismatch(error) {
+            return false;
+        }
+        let (context, peers) = (place.context, place.peers.clone());
+        let which = (context, Some(call.note.number));
+        self.tell_of_mismatch(which, &peers, error);
+        true
+    }
+
+    fn note_ended(&mut self, id: BoardId, failed: bool) {
+        let core = &mut self.core;
+        core.counters.collectives_ended.add(1);
+        if failed {
+            core.counters.collectives_failed.add(1);
+        }
+        if core.events.are_wanted() {
+            let context = core
+                .boards
+                .outstanding
+                .get_mut(id)
+                .map_or(0, |it| it.context);
+            core.raise(EventKind::CollectiveEnded, None, (-1, context), 0);
+        }
+    }
+
+    /// It is decided whether a communicator has its board: what was begun meanwhile goes on, there or by messages.
+    pub(in crate::engine) fn decide_outstanding(&mut self, id: BoardId, board: Option<Board>) {
+        let Some(place) = self.core.boards.outstanding.get_mut(id) else {
+            return;
+        };
+        place.making = None;
+        place.board = board;
+        if place.board.is_none() {
+            let queue = std::mem::take(&mut place.queue);
+            for queued in queue {
+                if let Some(by_messages) = queued.by_messages {
+                    let (schedule, context) = *by_messages;
+                    self.begin_schedule(schedule.into(), context, queued.request);
+                }
+            }
+            return;
+        }
+        let context = place.context;
+        let places: Vec<usize> = (place.queue.iter_mut())
+            .map(|queued| {
+                queued.by_messages = None;
+                queued.attendance.call.place
+            })
+            .collect();
+        for place in places {
+            self.core.counters.collective_at(place);
+            let named = (-1, context);
+            self.core.raise(EventKind::CollectiveBegun, None, named, 0);
+        }
+    }
+}

@@ -22,7 +22,7 @@ pub(crate) struct TransferRequest {
     pub region: Region,
     /// What is done with the grant.
     pub access: Access,
-    /// Its name in [`Sink::transfer_completed`](weft_fabric::Sink::transfer_completed).
+    /// Its name in [`Sink::transfer_completed`].
     pub operation: Operation,
 }
 

@@ -3,7 +3,6 @@
 #include "measure.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct form {
     int rank;

@@ -317,8 +317,7 @@ impl Process {
         let mut engine = self.lock();
         let (guest, fabric) = engine.guest_and_fabric();
         work(guest, fabric);
-        if engine.is_driven() {
-            // What was sent to this rank itself is looked at by the thread that drives, and it may sleep.
+        if engine.tell_of_guest() {
             self.bell.ring();
         }
     }
@@ -336,11 +335,11 @@ impl Process {
         self.lock().wait_for(WaitFor::Guest(awaited), |engine| {
             let (guest, fabric) = engine.guest_and_fabric();
             let answer = ready(guest, fabric).then_some(());
-            if !begun && engine.is_driven() {
-                // As in `with_guest`: this thread does not drive, another one does.
+            // What it asks for begins with the first look, and is taken with the last one.
+            let is_told = !std::mem::replace(&mut begun, true) || answer.is_some();
+            if is_told && engine.tell_of_guest() {
                 self.bell.ring();
             }
-            begun = true;
             answer
         });
     }

@@ -145,12 +145,14 @@ impl Engine {
     /// Something came for the guest, or it was called: it does what that has left to do.
     #[cold]
     fn settle_guest(&mut self) -> bool {
-        let Some(moved) = self.core.guest.settle(&mut *self.fabric) else {
+        let Some(settled) = self.core.guest.settle(&mut *self.fabric) else {
             return false;
         };
-        // A thread that waits for it is parked like any other waiter.
-        self.core.wake_for_arrival();
-        moved
+        if settled.changed {
+            // A thread that waits for it is parked like any other waiter.
+            self.core.wake_for_arrival();
+        }
+        settled.moved
     }
 
     /// Does what is in the queue. More may appear meanwhile; each is done once.

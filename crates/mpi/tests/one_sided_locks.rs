@@ -8,13 +8,14 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use weft_fabric::Region;
+use weft_fabric_local::Local;
 use weft_fabric_sim::{Config, World};
 use weft_mpi::coll::{self, Members};
 use weft_mpi::datatype::Basic;
 use weft_mpi::info::Info;
 use weft_mpi::p2p::{SendMode, Source, TagPattern, Target};
 use weft_mpi::rma::{Allocation, Assertion, Ends, Flavor, LockKind, TargetBuffer, Window};
-use weft_mpi::{Buffer, Comm, Process};
+use weft_mpi::{Buffer, Comm, ErrorClass, Process};
 
 const NONE: Assertion = Assertion {
     no_check: false,
@@ -472,4 +473,49 @@ fn a_lock_of_another_window_is_another_lock() {
             panic!("seed {seed}: {failure}");
         }
     }
+}
+
+/// Of two threads of a rank one waits for a lock, and the other is told so: both would be woken by one bit, which is the rank's.
+#[test]
+fn one_thread_of_a_rank_waits_for_a_lock() {
+    let ranks = Local::group(2).into_iter();
+    let ranks: Vec<_> = ranks.map(|one| Process::new(Box::new(one))).collect();
+    std::thread::scope(|scope| {
+        for process in &ranks {
+            scope.spawn(move || {
+                let comm = process.world();
+                let windows = two_windows(&comm);
+                let window = &windows[0];
+                let lock = || window.lock(LockKind::Exclusive, 0, NONE);
+                if comm.rank() == 0 {
+                    lock().expect("not held");
+                    barrier(&comm);
+                    receive(&comm, 1);
+                    window.unlock(0).expect("it is held");
+                } else {
+                    barrier(&comm);
+                    let outcomes = std::thread::scope(|scope| {
+                        let threads = [(); 2].map(|()| {
+                            scope.spawn(|| {
+                                let outcome = lock();
+                                if outcome.is_err() {
+                                    send(&comm, 0);
+                                }
+                                outcome
+                            })
+                        });
+                        threads.map(|thread| thread.join().expect("no panic"))
+                    });
+                    let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+                    let [error] = &errors[..] else {
+                        panic!("one of them waits: {errors:?}");
+                    };
+                    assert_eq!(error.class(), ErrorClass::RmaSync);
+                    assert!(error.to_string().contains("another thread"), "{error}");
+                    window.unlock(0).expect("the other one has it");
+                }
+                end_with(&comm, process, &windows);
+            });
+        }
+    });
 }

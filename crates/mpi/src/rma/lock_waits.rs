@@ -11,9 +11,10 @@ use weft_atomic::reader_bias::Entered;
 use weft_atomic::ticket_lock::{EARLIEST, Turn};
 
 use super::shared_lock::SharedLock;
+use super::target::LockWait;
 use super::{LockKind, Window};
 use crate::engine::{Engine, WaitFor};
-use crate::error::Result;
+use crate::error::{Error, ErrorClass, Result};
 
 impl Window {
     /// Takes the lock of a member. `has_others`: this rank has other locks of the window; it may also have some of other windows.
@@ -30,6 +31,7 @@ impl Window {
             if self.lock_exclusive_at_once(lock) {
                 return Ok(());
             }
+            let _waits = self.begin_lock_wait(rank)?;
             return self.await_exclusive(lock);
         }
         match lock.enter_by_flag(self.flag_at) {
@@ -41,12 +43,26 @@ impl Window {
             self.count_reader(rank, lock);
             return Ok(());
         }
+        let _waits = self.begin_lock_wait(rank)?;
         if has_others || self.comm.process().kept_locks.is_any() {
             return self.await_shared_further(rank, lock);
         }
         self.await_shared(lock)?;
         self.count_reader(rank, lock);
         Ok(())
+    }
+
+    /// A thread of this rank begins to wait for the lock of a member. Only one may: the bit by which others know of it is the rank's, and so is the
+    /// epoch that the lock begins.
+    fn begin_lock_wait(&self, rank: u32) -> Result<LockWait<'_>> {
+        self.targets[rank as usize].begin_lock_wait().ok_or_else(|| {
+            Error::new(
+                ErrorClass::RmaSync,
+                format!(
+                    "MPI_Win_lock for rank {rank} of the window, for whose lock another thread of this rank waits; let one thread at a time lock it"
+                ),
+            )
+        })
     }
 
     /// The lock of a member in shared memory.

@@ -127,8 +127,20 @@ pub(super) struct Target {
     readers_in_a_row: AtomicU32,
     /// The time of the writer past which this rank has gone to share its lock; 0 if it has gone past none.
     overtaken: AtomicU64,
+    /// Whether a thread of this rank waits for its lock.
+    lock_awaited: AtomicBool,
     /// Whether any operation went there by messages or by portal.
     used: AtomicBool,
+}
+
+/// A thread waits for the lock of a member, until this is dropped.
+#[derive(Debug)]
+pub(super) struct LockWait<'a>(&'a AtomicBool);
+
+impl Drop for LockWait<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Target {
@@ -148,6 +160,7 @@ impl Target {
             control: OnceLock::new(),
             readers_in_a_row: AtomicU32::new(0),
             overtaken: AtomicU64::new(0),
+            lock_awaited: AtomicBool::new(false),
             used: AtomicBool::new(false),
         }
     }
@@ -227,6 +240,12 @@ impl Target {
             self.overtaken.store(0, Ordering::Relaxed);
         }
         (since != 0).then_some(since)
+    }
+
+    /// A thread of this rank begins to wait for its lock; `None`: another one does.
+    pub(super) fn begin_lock_wait(&self) -> Option<LockWait<'_>> {
+        let is_first = !self.lock_awaited.swap(true, Ordering::Relaxed);
+        is_first.then_some(LockWait(&self.lock_awaited))
     }
 
     /// Its memory, which this rank has.

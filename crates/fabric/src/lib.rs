@@ -55,7 +55,7 @@ use std::time::Duration;
 
 pub use absences::Absences;
 pub use deaf::Deaf;
-pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
+pub use guest::{Changes, GUEST_KEY, GUEST_OPERATION, Guest, Subject};
 pub use membership::Membership;
 pub use reaching::Reaching;
 pub use shared::{SharedBlock, SharedKey};

@@ -51,6 +51,19 @@ impl Waiter {
         matches!(self, Self::Thread(_))
     }
 
+    /// Whether waking the one wakes the other; false where an executor cannot tell.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Thread(ParkedThread(one)), Self::Thread(ParkedThread(other))) => {
+                Arc::ptr_eq(one, other)
+            }
+            (Self::Fiber(one), Self::Fiber(other)) => one == other,
+            (Self::Task(one), Self::Task(other)) => one.will_wake(other),
+            _ => false,
+        }
+    }
+
     /// The worker that runs it, if it is a fiber; for a suspended fiber, the worker that will continue it.
     #[must_use]
     pub fn worker(&self) -> Option<WorkerId> {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Fabric, Guest, Peer};
+use weft_fabric::{Fabric, Guest, Peer, Subject};
 use weft_mpi::waits::{MOST, Operation};
 use weft_mpi::{Group, Process};
 use weft_service::{Awaited, Core, Host, Node};
@@ -91,6 +91,7 @@ impl Host for Engine {
 
     fn wait(
         &self,
+        subject: Subject,
         ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool,
         awaited: &dyn Fn(&mut Core) -> Awaited,
     ) {
@@ -99,7 +100,10 @@ impl Host for Engine {
             nodes.truncate(MOST);
             Operation::Service { what, ranks: nodes }
         };
-        self.0
-            .wait_guest(&mut |guest, fabric| ready(core(guest), fabric), &awaited);
+        self.0.wait_guest(
+            subject,
+            &mut |guest, fabric| ready(core(guest), fabric),
+            &awaited,
+        );
     }
 }

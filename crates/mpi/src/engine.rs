@@ -376,14 +376,6 @@ impl Engine {
         (self.core.guest.call(), &mut *self.fabric)
     }
 
-    /// A call of the program may have changed at the guest what other threads wait for, or left it something to settle. Whether the bell
-    /// is to be rung: the thread that drives settles it, and it may sleep.
-    #[must_use]
-    pub(crate) fn tell_of_guest(&mut self) -> bool {
-        self.core.guest.change();
-        self.driven
-    }
-
     /// Whether anything is under way on the communicator of this context.
     pub(crate) fn is_active_in(&self, context: u32) -> bool {
         let mut live = self.core.requests.live();

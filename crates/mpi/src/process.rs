@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, Ordering, StoresInFlight};
-use weft_fabric::{Bell, Fabric, Guest, Load, MOST_CHANNELS, Peer};
+use weft_fabric::{Bell, Fabric, Guest, Load, MOST_CHANNELS, Peer, Subject};
 
 use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Meetings, Shape};
@@ -317,27 +317,32 @@ impl Process {
         let mut engine = self.lock();
         let (guest, fabric) = engine.guest_and_fabric();
         work(guest, fabric);
-        if engine.tell_of_guest() {
+        if engine.is_driven() {
+            // What it left to do, and what was sent to this rank itself, is for the thread that drives, and it may sleep.
             self.bell.ring();
         }
     }
 
-    /// Makes progress until `ready` returns true. Calls it first, and after anything has moved. `awaited` says what for, on inquiry.
+    /// Makes progress until `ready` returns true. Calls it first, and after anything has moved; while another thread drives, after `subject`
+    /// [has changed](Guest::changes). `awaited` says what for, on inquiry.
     ///
     /// # Panics
     /// As for [`Self::with_guest`].
     pub fn wait_guest(
         &self,
+        subject: Subject,
         ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool,
         awaited: &dyn Fn(&mut dyn Guest) -> Operation,
     ) {
         let mut begun = false;
-        self.lock().wait_for(WaitFor::Guest(awaited), |engine| {
+        let what = WaitFor::Guest(subject, awaited);
+        self.lock().wait_for(what, |engine| {
             let (guest, fabric) = engine.guest_and_fabric();
             let answer = ready(guest, fabric).then_some(());
             // What it asks for begins with the first look, and is taken with the last one.
-            let is_told = !std::mem::replace(&mut begun, true) || answer.is_some();
-            if is_told && engine.tell_of_guest() {
+            let leaves_work = !std::mem::replace(&mut begun, true) || answer.is_some();
+            if leaves_work && engine.is_driven() {
+                // As in `with_guest`: this thread does not drive, another one does.
                 self.bell.ring();
             }
             answer

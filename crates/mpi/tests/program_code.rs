@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use crate::common::inquired::Inquired;
 use crate::common::{everywhere, on_threads, over, pattern};
 use weft_atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use weft_fabric::{Fabric, Guest, Head, Operation, Peer, Result, SharedBytes, Sink, SyncKey};
+use weft_fabric::{
+    Changes, Fabric, Guest, Head, Operation, Peer, Result, SharedBytes, Sink, Subject, SyncKey,
+};
 use weft_fabric_local::Local;
 use weft_mpi::coll::{self, Members, Reduction};
 use weft_mpi::datatype::Basic;
@@ -359,7 +361,8 @@ fn an_operation_that_panics_is_an_error_of_its_collective() {
 }
 
 /// A guest that does nothing.
-struct Silent;
+#[derive(Default)]
+struct Silent(Changes);
 
 impl Sink for Silent {
     fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
@@ -377,6 +380,10 @@ impl Guest for Silent {
         true
     }
 
+    fn changes(&mut self) -> &mut Changes {
+        &mut self.0
+    }
+
     fn as_any(&mut self) -> &mut dyn Any {
         self
     }
@@ -385,7 +392,7 @@ impl Guest for Silent {
 #[test]
 fn a_guest_that_calls_the_process_is_refused() {
     let process = alone();
-    process.install_guest(|_| Box::new(Silent));
+    process.install_guest(|_| Box::<Silent>::default());
     for round in 0..3 {
         let with = || process.with_guest(&mut |_, _| call(&process, 1));
         let refused = catch_unwind(AssertUnwindSafe(with)).is_err();
@@ -400,7 +407,7 @@ fn a_guest_that_calls_the_process_is_refused() {
                 false
             };
             let nothing = |_: &mut dyn Guest| waits::Operation::Other(String::new());
-            process.wait_guest(&mut ready, &nothing);
+            process.wait_guest(Subject(0), &mut ready, &nothing);
         };
         // Something to look at, so that it looks twice.
         process

@@ -1,6 +1,6 @@
 //! Common to all services of a node: the nodes, frames that wait, the clock and the limits of the fabric.
 
-use weft_fabric::{Fabric, Limits};
+use weft_fabric::{Changes, Fabric, Limits};
 
 use crate::counters::Clock;
 use crate::nodes::Nodes;
@@ -13,6 +13,8 @@ pub(crate) struct Common {
     pub outbox: Outbox,
     pub clock: Clock,
     pub limits: Limits,
+    /// For whom of those that wait something has changed.
+    pub changes: Changes,
 }
 
 impl Common {
@@ -23,6 +25,7 @@ impl Common {
             outbox: Outbox::new(fabric.peers()),
             clock: Clock::of(fabric),
             limits: fabric.limits(),
+            changes: Changes::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_fabric::waiting::{Step, Waiting};
-use weft_fabric::{Bell, Fabric, Guest};
+use weft_fabric::{Bell, Fabric, Guest, Subject};
 
 use crate::awaited::Awaited;
 use crate::state::Core;
@@ -12,9 +12,11 @@ use crate::state::Core;
 pub trait Host: Send + Sync {
     /// Runs `work` with exclusive use.
     fn with(&self, work: &mut dyn FnMut(&mut Core, &mut dyn Fabric));
-    /// Makes progress until `ready` returns true. Calls it first, and after anything has moved. `awaited` says what for, on inquiry.
+    /// Makes progress until `ready` returns true. Calls it first, and after anything has moved; while another thread makes the progress, after
+    /// `subject` [has changed](Guest::changes). `awaited` says what for, on inquiry.
     fn wait(
         &self,
+        subject: Subject,
         ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool,
         awaited: &dyn Fn(&mut Core) -> Awaited,
     );
@@ -40,7 +42,10 @@ impl State {
     #[inline]
     fn progress(&mut self) -> bool {
         let found = self.fabric.poll(&mut self.core, BUDGET) > 0;
-        self.core.settle(&mut *self.fabric) | found
+        let moved = self.core.settle(&mut *self.fabric);
+        let changed = !self.core.changes().is_empty();
+        self.core.changes().clear();
+        moved | changed | found
     }
 }
 
@@ -71,9 +76,10 @@ impl Host for Alone {
         }
     }
 
-    /// Nobody inquires.
+    /// Nobody inquires, and all who wait look after each change.
     fn wait(
         &self,
+        _subject: Subject,
         ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool,
         _awaited: &dyn Fn(&mut Core) -> Awaited,
     ) {

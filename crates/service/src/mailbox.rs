@@ -18,7 +18,8 @@ use std::collections::{HashMap, VecDeque};
 
 use weft_fabric::{Region, SharedBytes};
 
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, On};
+use crate::common::Common;
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
 use crate::frame::Frame;
@@ -68,7 +69,7 @@ const _: () = assert!(size_of::<Letter>() <= 128);
 #[derive(Debug)]
 struct Port {
     /// The input that reads it, if there is one.
-    input: bool,
+    input: Option<i32>,
     letters: VecDeque<Letter>,
     /// Of each node: letters unread.
     unread: Vec<u32>,
@@ -171,7 +172,7 @@ impl Mailboxes {
         let nodes = self.nodes as usize;
         self.ports[usize::from(port)].get_or_insert_with(|| {
             Box::new(Port {
-                input: false,
+                input: None,
                 letters: VecDeque::new(),
                 unread: vec![0; nodes],
                 read: vec![0; nodes],
@@ -181,7 +182,13 @@ impl Mailboxes {
 
     /// A message has arrived. False if it is more than its sender may send.
     #[inline]
-    pub(crate) fn arrive(&mut self, from: u32, frame: Frame, data: SharedBytes<'_>) -> bool {
+    pub(crate) fn arrive(
+        &mut self,
+        common: &mut Common,
+        from: u32,
+        frame: Frame,
+        data: SharedBytes<'_>,
+    ) -> bool {
         let port = self.port(frame.target);
         let sender = from as usize;
         if data.len() > MAX || port.unread[sender] + port.read[sender] >= WINDOW {
@@ -196,6 +203,9 @@ impl Mailboxes {
         };
         data.copy_to(&mut letter.body);
         port.letters.push_back(letter);
+        if let Some(input) = port.input {
+            common.changes.note(On::Mailbox(input).subject());
+        }
         true
     }
 

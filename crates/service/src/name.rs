@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use weft_fabric::{Fabric, SharedBytes};
 
+use crate::awaited::On;
 use crate::common::Common;
 use crate::error::{Code, Error, Result};
 use crate::frame::{Frame, FrameKind};
@@ -124,6 +125,7 @@ impl Names {
         }
         self.known
             .insert(name.to_owned(), (common.nodes.me(), port));
+        common.changes.note(On::Names.subject());
         tell_all(common, fabric, Frame::new(FrameKind::Named, port, 0), name);
         Ok(())
     }

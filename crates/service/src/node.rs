@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use weft_fabric::Fabric;
 
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, On};
 use crate::error::Result;
 use crate::host::{Alone, Host};
 use crate::state::Core;
@@ -78,10 +78,11 @@ impl Node {
     /// once, last.
     pub fn leave(&self) {
         self.with(|core, fabric| core.leave(fabric));
-        self.host
-            .wait(&mut |core, _| core.common().outbox.is_empty(), &|_| {
-                Awaited::of_any("what it has written to leave")
-            });
+        self.host.wait(
+            On::Outbox.subject(),
+            &mut |core, _| core.common().outbox.is_empty(),
+            &|_| Awaited::of_any("what it has written to leave"),
+        );
     }
 
     /// Time since some fixed moment of the fabric: real, or virtual under simulation.
@@ -100,10 +101,11 @@ impl Node {
         answer.expect("a host runs what it is given")
     }
 
-    /// Begins an operation and waits until it has ended.
+    /// Begins an operation and waits until it has ended, which is a change `on` this.
     #[inline]
     fn block<T>(
         &self,
+        on: On,
         begin: impl FnOnce(&mut Core, &mut dyn Fabric, u64) -> Result<()>,
         poll: impl Fn(&mut Core, &mut dyn Fabric, u64) -> Option<Result<T>>,
         undo: impl Fn(&mut Core, &mut dyn Fabric),
@@ -125,7 +127,7 @@ impl Node {
             answer = poll(core, fabric, start);
             answer.is_some()
         };
-        self.host.wait(&mut ready, &awaited);
+        self.host.wait(on.subject(), &mut ready, &awaited);
         std::mem::forget(unwound);
         answer.expect("a host waits until there is an answer")
     }

@@ -9,8 +9,9 @@
 //!
 //! Nothing here blocks, and nothing here polls: [`Host`](crate::Host) does both.
 
-use weft_fabric::{Fabric, Guest, Head, Operation, Peer, SharedBytes, Sink, SyncKey};
+use weft_fabric::{Changes, Fabric, Guest, Head, Operation, Peer, SharedBytes, Sink, SyncKey};
 
+use crate::awaited::On;
 use crate::common::Common;
 use crate::error::{Error, lost};
 use crate::frame::{Frame, FrameKind};
@@ -111,6 +112,7 @@ impl Core {
     fn note_gone(&mut self, node: u32, reason: &str, died: bool) {
         let error = lost(node, reason);
         self.common.nodes.note_gone(node, reason, died);
+        self.common.changes.note_everything();
         self.names.drop_node(node);
         self.mailboxes.lose(node, &error, died);
         self.portals.forget(node, &error);
@@ -128,14 +130,22 @@ impl Sink for Core {
             return;
         };
         let accepted = match frame.kind {
-            FrameKind::Mail => self.mailboxes.arrive(node, frame, data),
+            FrameKind::Mail => {
+                let Self {
+                    mailboxes, common, ..
+                } = self;
+                mailboxes.arrive(common, node, frame, data)
+            }
             FrameKind::Credit => self.mailboxes.credit(node, frame),
             FrameKind::Permit => self.portals.permitted(node, frame),
             FrameKind::Offer => self.portals.offered(node, frame),
             FrameKind::Data => self.portals.data(node, frame, data),
             FrameKind::Placed => self.portals.placed(node, frame),
             FrameKind::Taken => self.portals.taken(node, frame),
-            FrameKind::Named => self.names.named(node, frame.target, data),
+            FrameKind::Named => {
+                self.common.changes.note(On::Names.subject());
+                self.names.named(node, frame.target, data)
+            }
             FrameKind::Unnamed => self.names.unnamed(node, data),
             FrameKind::Asked => self.names.asked(node, data),
             FrameKind::Left => {
@@ -157,9 +167,10 @@ impl Sink for Core {
         }
     }
 
-    fn signalled(&mut self, from: Peer, _key: SyncKey) {
+    fn signalled(&mut self, from: Peer, key: SyncKey) {
         // Counted by the fabric; those who wait look again.
         self.common.nodes.is_back(from.0);
+        self.syncs.signalled(&mut self.common.changes, key);
     }
 }
 
@@ -178,6 +189,9 @@ impl Guest for Core {
         let common = &mut self.common;
         if !common.outbox.is_empty() {
             moved |= common.outbox.flush(fabric);
+            if common.outbox.is_empty() {
+                common.changes.note(On::Outbox.subject());
+            }
         }
         moved |= self.mailboxes.settle(common, fabric);
         moved |= self.portals.settle(common, fabric);
@@ -189,6 +203,11 @@ impl Guest for Core {
     #[inline]
     fn is_settled(&self) -> bool {
         !self.has_work()
+    }
+
+    #[inline]
+    fn changes(&mut self) -> &mut Changes {
+        &mut self.common.changes
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {

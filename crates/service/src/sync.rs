@@ -5,9 +5,9 @@
 //! receiver has made the sync is kept by the fabric. Signals are counted per sender: a second one
 //! before the first was taken counts for the next wait.
 
-use weft_fabric::{Fabric, GUEST_KEY, Peer, Posted, SyncKey};
+use weft_fabric::{Changes, Fabric, GUEST_KEY, Peer, Posted, SyncKey};
 
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, On};
 use crate::common::Common;
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result, busy, wrong_end};
@@ -291,11 +291,23 @@ impl Syncs {
         moved
     }
 
+    /// A node has signalled by this key.
+    pub(crate) fn signalled(&mut self, changes: &mut Changes, key: SyncKey) {
+        for (id, end) in self.ends.all() {
+            if end.waits && end.key == key {
+                changes.note(On::Sync(id).subject());
+            }
+        }
+    }
+
     /// Tries again to signal.
     pub(crate) fn settle(&mut self, common: &mut Common, fabric: &mut dyn Fabric) -> bool {
         let mut moved = false;
         for id in std::mem::take(&mut self.stalled) {
-            moved |= self.advance(common, fabric, id);
+            if self.advance(common, fabric, id) {
+                common.changes.note(On::Sync(id).subject());
+                moved = true;
+            }
         }
         moved
     }

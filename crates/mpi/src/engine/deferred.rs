@@ -145,14 +145,17 @@ impl Engine {
     /// Something came for the guest, or it was called: it does what that has left to do.
     #[cold]
     fn settle_guest(&mut self) -> bool {
-        let Some(settled) = self.core.guest.settle(&mut *self.fabric) else {
+        let core = &mut self.core;
+        let Some((moved, changes)) = core.guest.settle(&mut *self.fabric) else {
             return false;
         };
-        if settled.changed {
-            // A thread that waits for it is parked like any other waiter.
-            self.core.wake_for_arrival();
+        if changes.is_empty() {
+            return moved;
         }
-        settled.moved
+        core.waiters.wake_for_changes(changes, &mut core.callbacks);
+        changes.clear();
+        // Who drives may wait for that as well.
+        true
     }
 
     /// Does what is in the queue. More may appear meanwhile; each is done once.

@@ -3,10 +3,10 @@
 //! Arrivals that do not concern the engine go to the guest at once, without the fabric, which is being polled. The guest
 //! is then *called*: after the poll it settles what needs the fabric, repeatedly until it says that nothing is left.
 //!
-//! Who waits for the guest looks again when something has changed there, and not for the looks of others that wait: or each
-//! of them would wake all.
+//! The guest says [what has changed](Guest::changes), and those look again that wait for it. If all looked after each event, and for the looks of
+//! the others, each message to one of many threads that wait would wake them all.
 
-use weft_fabric::{Fabric, GUEST_KEY, Guest, Head, Operation, Peer, SharedBytes, SyncKey};
+use weft_fabric::{Changes, Fabric, GUEST_KEY, Guest, Head, Operation, Peer, SharedBytes, SyncKey};
 
 /// The place, empty until somebody is installed.
 #[derive(Default)]
@@ -18,17 +18,6 @@ pub(super) struct GuestSlot {
     called: bool,
     /// Ever.
     was_called: bool,
-    /// Since the last time that it settled: who waits for it is to look again.
-    changed: bool,
-}
-
-/// What a guest did when it settled.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Settled {
-    /// Something moved.
-    pub(super) moved: bool,
-    /// What somebody waits for may have come.
-    pub(super) changed: bool,
 }
 
 impl GuestSlot {
@@ -57,24 +46,19 @@ impl GuestSlot {
         &mut **self.guest.as_mut().expect("a guest was installed")
     }
 
-    /// A call of the program has changed what others may wait for.
-    pub(super) fn change(&mut self) {
-        self.changed = true;
-    }
-
-    /// Lets the guest do what it has left to do; `None` if there is no guest.
-    pub(super) fn settle(&mut self, fabric: &mut dyn Fabric) -> Option<Settled> {
+    /// Lets the guest do what it has left to do; `None` if there is no guest, else whether it did anything, and what has changed there, which
+    /// the caller empties.
+    pub(super) fn settle(&mut self, fabric: &mut dyn Fabric) -> Option<(bool, &mut Changes)> {
         let guest = self.guest.as_mut()?;
         let moved = guest.settle(fabric);
         self.called = !guest.is_settled();
-        let changed = std::mem::take(&mut self.changed) || moved;
-        Some(Settled { moved, changed })
+        Some((moved, guest.changes()))
     }
 
     /// The guest, if there is one, which is told of an event.
     fn called(&mut self) -> Option<&mut dyn Guest> {
         let guest = self.guest.as_mut()?;
-        (self.called, self.was_called, self.changed) = (true, true, true);
+        (self.called, self.was_called) = (true, true);
         Some(&mut **guest)
     }
 
@@ -114,62 +98,5 @@ impl GuestSlot {
         {
             guest.signalled(from, key);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::any::Any;
-
-    use weft_fabric::Sink;
-    use weft_fabric_local::Local;
-
-    use super::*;
-
-    /// A guest that never has anything to settle.
-    struct Idle;
-
-    impl Sink for Idle {
-        fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
-        fn transfer_completed(&mut self, _: Operation, _: weft_fabric::Result<()>) {}
-        fn lost(&mut self, _: Peer, _: &str) {}
-        fn signalled(&mut self, _: Peer, _: SyncKey) {}
-    }
-
-    impl Guest for Idle {
-        fn settle(&mut self, _: &mut dyn Fabric) -> bool {
-            false
-        }
-        fn is_settled(&self) -> bool {
-            true
-        }
-        fn as_any(&mut self) -> &mut dyn Any {
-            self
-        }
-    }
-
-    #[test]
-    fn who_waits_looks_again_after_events_and_calls_and_not_after_looks_of_others() {
-        let mut fabric = Local::group(1).swap_remove(0);
-        let mut slot = GuestSlot::default();
-        assert_eq!(slot.settle(&mut fabric), None);
-        slot.install(Box::new(Idle), 1);
-        let mut changes = |act: &dyn Fn(&mut GuestSlot)| {
-            act(&mut slot);
-            assert!(slot.is_called());
-            let settled = slot.settle(&mut fabric).expect("there is a guest");
-            assert!(!settled.moved && !slot.is_called());
-            settled.changed
-        };
-        let look = |slot: &mut GuestSlot| {
-            slot.call();
-        };
-        assert!(!changes(&look), "a look of one that waits");
-        assert!(changes(&|slot| slot.signalled(Peer(0), SyncKey(GUEST_KEY))));
-        assert!(changes(&|slot| {
-            look(slot);
-            slot.change();
-        }));
-        assert!(!changes(&look));
     }
 }

@@ -469,7 +469,7 @@ impl Guard<'_> {
                     "receives of the messages that it has buffered".to_owned(),
                 )],
             ),
-            WaitFor::Guest(awaited) => (false, vec![awaited(self.guest_and_fabric().0)]),
+            WaitFor::Guest(_, awaited) => (false, vec![awaited(self.guest_and_fabric().0)]),
             WaitFor::Futures => (true, self.awaited_by_tasks()),
             WaitFor::Outside(what) => (false, vec![Operation::Outside(what.to_owned())]),
         };

@@ -25,7 +25,7 @@ use std::time::Instant;
 
 use weft_fabric::among_threads::{self, Among, PollsAmongThreads};
 use weft_fabric::waiting::{self, Step, Waiting};
-use weft_fabric::{Guest, Peer};
+use weft_fabric::{Guest, Peer, Subject};
 use weft_fiber::{self as fiber, Waiter};
 use weft_sys::error::keep_errno;
 
@@ -73,8 +73,8 @@ pub(crate) enum WaitFor<'a> {
     Leaving,
     /// That receivers have taken what was buffered.
     Buffered,
-    /// Something for the guest, which says what.
-    Guest(&'a dyn Fn(&mut dyn Guest) -> Operation),
+    /// That this has changed at the guest, which says what it is.
+    Guest(Subject, &'a dyn Fn(&mut dyn Guest) -> Operation),
     /// The end of all futures.
     Futures,
     /// Any of these requests, of several engines.
@@ -525,6 +525,9 @@ impl<'a> Guard<'a> {
                 listener.slept(since);
             }
             self.parked.remove(index);
+            if let WaitFor::Guest(subject, _) = what {
+                self.core.waiters.end_wait_for_change(subject, &me);
+            }
         }
     }
 
@@ -559,6 +562,7 @@ impl<'a> Guard<'a> {
                     self.await_end(id, me.clone());
                 }
             }
+            WaitFor::Guest(subject, _) => self.core.waiters.await_change(subject, me.clone()),
             _ => self.core.waiters.await_arrival(me.clone()),
         }
     }

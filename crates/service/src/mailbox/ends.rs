@@ -12,7 +12,7 @@ impl Mailboxes {
         common.nodes.own_node(node)?;
         let number = ports::port(port)?;
         let told = common.nodes.deaths();
-        if self.port(number).input {
+        if self.port(number).input.is_some() {
             return Err(Error::new(
                 Code::Busy,
                 format!(
@@ -30,7 +30,7 @@ impl Mailboxes {
             spent: 0,
             meter: Meter::default(),
         }))?;
-        self.port(number).input = true;
+        self.port(number).input = Some(id);
         self.counts.creates += 1;
         Ok(id)
     }
@@ -83,7 +83,7 @@ impl Mailboxes {
                 format!("{unread} messages at port {port} are unread; read them before unlink"),
             ));
         }
-        self.port(port).input = false;
+        self.port(port).input = None;
         self.ends.remove(id);
         self.counts.unlinks += 1;
         Ok(())

@@ -3,6 +3,7 @@
 use weft_fabric::{Fabric, Peer, Posted};
 
 use super::{MAX, Mailboxes, Stage, WINDOW, check_size};
+use crate::awaited::On;
 use crate::common::Common;
 use crate::error::{Result, busy};
 use crate::frame::{Frame, FrameKind};
@@ -132,6 +133,7 @@ impl Mailboxes {
             if let Ok(output) = self.output(id) {
                 output.stalled = None;
             }
+            common.changes.note(On::Mailbox(id).subject());
             moved = true;
         }
         self.stalled = still;

@@ -3,6 +3,7 @@
 use weft_fabric::Region;
 
 use super::Node;
+use crate::awaited::On;
 use crate::counters::Request;
 use crate::error::Result;
 use crate::memory;
@@ -53,6 +54,7 @@ impl Node {
     #[inline]
     pub fn mailbox_write(&self, id: i32, body: &[u8]) -> Result<usize> {
         self.block(
+            On::Mailbox(id),
             |core, fabric, start| {
                 let (mail, common) = core.mailboxes();
                 mail.begin_write(common, fabric, id, body, true, start)
@@ -89,6 +91,7 @@ impl Node {
     pub fn mailbox_read(&self, id: i32, into: &mut [u8]) -> Result<usize> {
         let region = memory::lent_mut(into);
         self.block(
+            On::Mailbox(id),
             |core, fabric, start| {
                 let (mail, common) = core.mailboxes();
                 mail.begin_read(common, fabric, id, region, true, start)
@@ -124,6 +127,7 @@ impl Node {
     pub fn mailbox_wait(&self, id: i32) -> Result<usize> {
         let reads = std::cell::Cell::new(false);
         self.block(
+            On::Mailbox(id),
             |core, _, _| {
                 reads.set(core.mailboxes().0.begin_wait(id)?);
                 Ok(())

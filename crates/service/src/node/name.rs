@@ -3,7 +3,7 @@
 use weft_fabric::Guest;
 
 use super::Node;
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, On};
 use crate::error::Result;
 
 impl Node {
@@ -48,6 +48,7 @@ impl Node {
     /// `Invalid`, or `NodeLost` when no node is left that could take it.
     pub fn name_find(&self, name: &str) -> Result<(u32, u8)> {
         self.block(
+            On::Names,
             |core, fabric, _| match core.names().0.lookup(name) {
                 Err(error) if error.code() == crate::Code::NoEntry => {
                     {

@@ -3,6 +3,7 @@
 use weft_fabric::Region;
 
 use super::Node;
+use crate::awaited::On;
 use crate::counters::Request;
 use crate::error::Result;
 use crate::memory;
@@ -79,6 +80,7 @@ impl Node {
     #[inline]
     fn portal_block(&self, id: i32, input: bool, region: Region) -> Result<usize> {
         self.block(
+            On::Portal(id),
             |core, fabric, _| {
                 let (portals, common) = core.portals();
                 portals.begin(common, fabric, id, input, region, None)
@@ -129,6 +131,7 @@ impl Node {
     /// `BadId` if there is none, and as for reads and writes.
     pub fn portal_wait(&self, id: i32) -> Result<usize> {
         self.block(
+            On::Portal(id),
             |core, _, _| core.portals().0.begin_wait(id),
             |core, fabric, start| {
                 let (portals, common) = core.portals();

@@ -1,6 +1,7 @@
 //! Sync calls of a node.
 
 use super::Node;
+use crate::awaited::On;
 use crate::counters::Request;
 use crate::error::Result;
 use crate::sync::SyncKind;
@@ -36,6 +37,7 @@ impl Node {
     /// `BadId`, `Busy`; `NodeLost` if a node could not be reached; the others were.
     pub fn sync_signal(&self, id: i32) -> Result<()> {
         self.block(
+            On::Sync(id),
             |core, fabric, _| {
                 let (syncs, common) = core.syncs();
                 syncs.begin_signal(common, fabric, id)
@@ -55,6 +57,7 @@ impl Node {
     /// `BadId`, `Busy`, `NodeLost` if a node is gone that has not signalled.
     pub fn sync_wait(&self, id: i32) -> Result<()> {
         self.block(
+            On::Sync(id),
             |core, _, _| core.syncs().0.begin_wait(id),
             |core, fabric, start| {
                 let (syncs, common) = core.syncs();

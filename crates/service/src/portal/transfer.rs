@@ -5,6 +5,7 @@ use weft_fabric::{
 };
 
 use super::{Pair, Portals, Side, Step, Transfer, check_size, too_long};
+use crate::awaited::On;
 use crate::common::Common;
 use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
 use crate::frame::{DONE, Frame, FrameKind, REFUSED, TOO_LONG};
@@ -248,7 +249,10 @@ impl Portals {
     pub(crate) fn settle(&mut self, common: &mut Common, fabric: &mut dyn Fabric) -> bool {
         let mut moved = false;
         for id in std::mem::take(&mut self.work) {
-            moved |= self.advance(common, fabric, id);
+            if self.advance(common, fabric, id) {
+                common.changes.note(On::Portal(id).subject());
+                moved = true;
+            }
         }
         moved
     }

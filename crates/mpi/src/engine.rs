@@ -389,7 +389,7 @@ impl Engine {
 
     /// Something has changed outside of the engine: waiters for arrivals are to look.
     pub(crate) fn notify(&mut self) {
-        self.core.wake_for_arrival();
+        self.core.wake_others();
     }
 
     /// Takes the data of a message that came unexpected, whoever sent it.

@@ -35,7 +35,7 @@ impl Sink for Core {
                 && self.one_sided.transfer_completed(operation, error())
             {
                 self.end_one_sided();
-                return self.wake_for_arrival();
+                return self.wake_for_windows();
             }
             return self.guest.transfer_completed(operation, result);
         };
@@ -115,7 +115,7 @@ impl Core {
                 let taken = self.one_sided.arrive(from, &head, data);
                 self.counters.one_sided_arrived.add(u64::from(taken));
                 self.end_one_sided();
-                self.wake_for_arrival();
+                self.wake_for_windows();
                 taken
             }
             None => self.guest.message(from, head, data),
@@ -218,7 +218,9 @@ impl Core {
         }
         let message = (envelope.tag, envelope.context);
         self.raise(EventKind::Unexpected, Some(from), message, envelope.size);
-        self.wake_for_arrival();
+        let Envelope { context, tag, .. } = *envelope;
+        self.waiters
+            .wake_for_message(context, tag, &mut self.callbacks);
     }
 
     /// A receive met a waiting message, of which so many bytes were held.

@@ -80,7 +80,7 @@ impl Core {
         for flush in self.attached_buffer.flushes_ended_by(send) {
             self.complete(flush);
         }
-        self.wake_for_arrival();
+        self.wake_others();
     }
 }
 

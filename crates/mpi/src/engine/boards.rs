@@ -62,7 +62,7 @@ pub(crate) use outstanding::{Attendance, Begun, Shown, Transfer};
 pub(crate) const SCRATCH: usize = 32 << 10;
 
 /// Index of a board in the engine's table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct BoardId(pub u32);
 
 /// All boards of a rank. See the [module page](self).
@@ -93,7 +93,7 @@ impl Boards {
 
     /// Looks at what is waited for. True if some wait has ended.
     #[inline]
-    fn look(&mut self) -> bool {
+    fn look(&mut self, mut tell: impl FnMut(BoardId)) -> bool {
         let places = &mut self.places;
         let before = self.awaited.len();
         self.awaited.retain(|id| {
@@ -103,6 +103,7 @@ impl Boards {
             let ended = place.has_ended();
             if ended {
                 place.awaited = None;
+                tell(BoardId(*id));
             }
             !ended
         });

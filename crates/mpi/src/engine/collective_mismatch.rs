@@ -246,7 +246,7 @@ impl Engine {
             self.break_off(run, error);
         }
         self.core.boards.fail_all(which, error);
-        self.core.wake_for_arrival();
+        self.core.wake_all();
         self.tell_place_of_agreement(context);
     }
 
@@ -279,7 +279,7 @@ impl Core {
         let context = envelope.context;
         if envelope.size == PLACE {
             if self.mismatches.places.hear(context, from, text) {
-                self.wake_for_arrival();
+                self.wake_all();
             }
             return;
         }

@@ -18,6 +18,7 @@ use super::request_id::RequestId;
 use super::runs::Expected;
 use super::schedule::RunId;
 use super::status::Outcome;
+use super::waiters::Queue;
 use super::{Core, Engine};
 
 impl Core {
@@ -104,9 +105,19 @@ impl Core {
         }
     }
 
-    /// Wakes those who wait for anything unexpected.
-    pub(super) fn wake_for_arrival(&mut self) {
-        self.waiters.wake_for_arrival(&mut self.callbacks);
+    /// Wakes all who wait for something that is no request.
+    pub(super) fn wake_all(&mut self) {
+        self.waiters.wake_all(&mut self.callbacks);
+    }
+
+    /// Wakes those who wait for several things.
+    pub(super) fn wake_others(&mut self) {
+        self.waiters.wake(Queue::Other, &mut self.callbacks);
+    }
+
+    /// Wakes those who wait for something at a window.
+    pub(super) fn wake_for_windows(&mut self) {
+        self.waiters.wake_for_windows(&mut self.callbacks);
     }
 }
 

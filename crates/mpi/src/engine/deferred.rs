@@ -127,7 +127,11 @@ impl Engine {
         }
         self.drain_deferred();
         if self.core.one_sided.is_called() {
-            moved |= self.settle_one_sided();
+            let settled = self.settle_one_sided();
+            if settled {
+                self.core.wake_for_windows();
+            }
+            moved |= settled;
         }
         if self.core.guest.is_called() {
             moved |= self.settle_guest();

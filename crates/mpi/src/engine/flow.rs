@@ -268,7 +268,7 @@ impl Engine {
             self.ask_for_withheld(context, Some(from), tag);
         }
         // Probes look again.
-        self.core.wake_for_arrival();
+        self.core.wake_all();
     }
 
     /// Somebody waits for a message that is not here.

@@ -43,7 +43,7 @@ impl Engine {
         let last = self.futures.count == 0;
         if last {
             // The thread may be parked behind another one that drives.
-            self.core.wake_for_arrival();
+            self.core.wake_others();
         }
         last
     }

@@ -71,7 +71,7 @@ impl Engine {
         self.tell_loss(peer);
         self.advance_all_agreements();
         // Probes look again.
-        self.core.wake_for_arrival();
+        self.core.wake_all();
     }
 
     /// The process of a peer has ended in order. That is no loss, and who waits for something of it waits in vain; but a send that it

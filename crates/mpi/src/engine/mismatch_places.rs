@@ -145,7 +145,7 @@ impl Core {
         let left = self.mismatches.places.until?.saturating_sub(now);
         if left == Duration::ZERO {
             self.mismatches.places.until = None;
-            self.wake_for_arrival();
+            self.wake_all();
             return None;
         }
         Some(left)

@@ -7,6 +7,7 @@ use weft_fabric::Peer;
 use super::start::pattern;
 use super::status::Outcome;
 use super::unexpected::Unexpected;
+use super::waiters::Queue;
 use super::{Core, Engine};
 use crate::error::Error;
 use crate::group::Group;
@@ -34,6 +35,14 @@ impl Probe {
             from,
             tag,
             group,
+        }
+    }
+
+    /// Where it waits.
+    pub(super) fn queue(&self) -> Queue {
+        Queue::Message {
+            context: self.context,
+            tag: self.tag,
         }
     }
 

@@ -36,6 +36,7 @@ use super::probe::Probe;
 use super::request::{Phase, Work};
 use super::request_id::RequestId;
 use super::shared::{Guard, Shared};
+use super::waiters::Queue;
 use crate::wait_times::{Awaits, BegunWait, WaitListener};
 use crate::waits::Operation;
 
@@ -81,6 +82,19 @@ pub(crate) enum WaitFor<'a> {
     Apart(&'a [Option<RequestId>]),
     /// What something else than other ranks brings.
     Outside(&'static str),
+}
+
+impl WaitFor<'_> {
+    /// Where who waits for this is woken, unless it is requests.
+    fn queue(self) -> Queue {
+        match self {
+            Self::Probe(probe) => probe.queue(),
+            Self::Board(board) => Queue::Board(board),
+            Self::Window(context) => Queue::Window(context),
+            Self::Guest(subject, _) => Queue::Guest(subject),
+            _ => Queue::Other,
+        }
+    }
 }
 
 /// A look of a thread that waits while another one drives, and is awake: what it waits for may be there. A driver that sleeps hears of
@@ -525,8 +539,8 @@ impl<'a> Guard<'a> {
                 listener.slept(since);
             }
             self.parked.remove(index);
-            if let WaitFor::Guest(subject, _) = what {
-                self.core.waiters.end_wait_for_change(subject, &me);
+            if !matches!(what, WaitFor::Requests(_)) {
+                self.core.waiters.end_wait(what.queue(), &me);
             }
         }
     }
@@ -562,8 +576,7 @@ impl<'a> Guard<'a> {
                     self.await_end(id, me.clone());
                 }
             }
-            WaitFor::Guest(subject, _) => self.core.waiters.await_change(subject, me.clone()),
-            _ => self.core.waiters.await_arrival(me.clone()),
+            _ => self.core.waiters.begin_wait(what.queue(), me.clone()),
         }
     }
 }

@@ -110,7 +110,7 @@ impl Engine {
             self.break_off(run, &error);
         }
         // Probes, those who wait at boards and those who wait for calls look again.
-        self.core.wake_for_arrival();
+        self.core.wake_all();
         self.wake_receivers_from_anybody();
     }
 

@@ -6,6 +6,7 @@ use weft_fabric::{Peer, SharedKey, SharedMemory};
 
 use super::super::Engine;
 use super::super::collective_note::CollectiveNote;
+use super::super::waiters::Queue;
 use super::communicator_board::CommunicatorBoard;
 use super::history::History;
 use super::{BoardId, SCRATCH};
@@ -25,11 +26,10 @@ pub(super) struct Abandoned {
 impl Engine {
     /// Looks at what is waited for at boards. True if some wait has ended.
     pub(in crate::engine) fn look_at_boards(&mut self) -> bool {
-        let ended = self.core.boards.look();
-        if ended {
-            self.core.wake_for_arrival();
-        }
-        ended
+        let core = &mut self.core;
+        core.boards.look(|board| {
+            core.waiters.wake(Queue::Board(board), &mut core.callbacks);
+        })
     }
 
     /// Memory for the board of so many members: its key for the others.

@@ -54,7 +54,7 @@ impl Engine {
 
     /// Waiters for windows look again.
     pub(crate) fn wake_for_windows(&mut self) {
-        self.core.wake_for_arrival();
+        self.core.wake_for_windows();
     }
 
     /// A request whose operation has not begun.

@@ -62,6 +62,8 @@ pub(crate) struct Portal {
     methods: Methods,
     chunks: Chunks,
     asked: AskedGets,
+    /// Asked gets that the kernel did not let us fetch, and for whose request the lane had no room yet.
+    refused: Vec<TransferRequest>,
     assistance: Assistance,
     /// How long a reader is waited for whose grant is revoked.
     patience: Duration,
@@ -76,6 +78,7 @@ impl Portal {
             methods: Methods::new(segment.clone(), options.refuses_attach()),
             chunks: Chunks::new(segment.shape()),
             asked: AskedGets::new(segment.clone(), me, options.assist),
+            refused: Vec::new(),
             assistance: Assistance::new(segment.clone(), me, options.assist),
             patience: options.patience,
             segment,
@@ -207,7 +210,11 @@ impl Portal {
     /// Whether there is anything to send, or to move for others.
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.chunks.backlog() + self.assistance.backlog() + self.asked.under_way() > 0
+        self.chunks.backlog()
+            + self.assistance.backlog()
+            + self.asked.under_way()
+            + self.refused.len()
+            > 0
     }
 
     /// Sends what there is to send, as far as the lanes have room, moves blocks for a peer, and fetches what nobody sends. Answers
@@ -216,11 +223,16 @@ impl Portal {
     #[cold]
     pub fn advance(&mut self, link: &mut Link<'_>, sink: &mut dyn Sink) -> usize {
         let mut done = 0;
+        for request in std::mem::take(&mut self.refused) {
+            done += self.request_chunks(link, request, sink);
+        }
         if self.asked.under_way() > 0 {
             done += self.asked.send(&self.grants, link);
             let unfetched = self.asked.fetch_from_the_quiet(sink);
             if let Some(unfetched) = unfetched {
-                self.fall_back(link, unfetched, sink);
+                let Unfetched { request, reason } = unfetched;
+                self.methods.fall_back(request.peer, reason);
+                done += self.request_chunks(link, request, sink);
             }
             done += usize::from(self.asked.expect_something());
         }
@@ -235,17 +247,24 @@ impl Portal {
         done
     }
 
-    /// The kernel does not let us fetch what we have asked for.
+    /// The kernel does not let us fetch what we have asked for: the peer is to send it, as soon as the lane has room for the request. Answers
+    /// whether it had.
     #[cold]
-    fn fall_back(&mut self, link: &mut Link<'_>, unfetched: Unfetched, sink: &mut dyn Sink) {
-        let Unfetched { request, reason } = unfetched;
-        self.methods.fall_back(request.peer, reason.clone());
-        let failure = match self.chunks.request(link, request) {
-            Ok(Posted::Retry) => FabricError::System { what: reason },
-            Ok(_) => return,
-            Err(error) => error,
-        };
-        sink.transfer_completed(request.operation, Err(failure));
+    fn request_chunks(
+        &mut self,
+        link: &mut Link<'_>,
+        request: TransferRequest,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        match self.chunks.request(link, request) {
+            Ok(Posted::Retry) => {
+                self.refused.push(request);
+                return 0;
+            }
+            Ok(_) => {}
+            Err(error) => sink.transfer_completed(request.operation, Err(error)),
+        }
+        1
     }
 
     /// Takes a packet about transfers. False if no honest peer sends it.
@@ -267,6 +286,11 @@ impl Portal {
         self.chunks
             .end_transfers_with(&mut self.grants, peer, reason, sink);
         self.asked.end_with(peer, reason, sink);
+        for request in self.refused.extract_if(.., |request| request.peer == peer) {
+            let reason = reason.to_owned();
+            let lost = FabricError::PeerLost { peer, reason };
+            sink.transfer_completed(request.operation, Err(lost));
+        }
     }
 
     /// Another process has the slot of a peer, with which no transfer is under way.

@@ -206,3 +206,40 @@ fn more_than_are_remembered_are_fetched() {
     assert!(pair.heard.ended.is_empty() && pair.target == pair.source);
     assert_eq!(pair.heard.lost + pair.owner_heard.lost, 0);
 }
+
+#[test]
+fn what_the_kernel_refuses_to_fetch_is_requested_when_the_lane_has_room() {
+    let mut pair = Pair::new(Use::On);
+    let nobody = i32::MAX.cast_unsigned();
+    pair.origin
+        .portal_mut()
+        .reach_all_by(Method::Attach(nobody));
+    let token = pair.grant(Uses::Once);
+    assert_eq!(pair.get(token), Ok(Posted::Pending));
+    let head = Head::default();
+    while pair.origin.try_send(Peer(1), &head, &[]) != Ok(Posted::Retry) {}
+    for _ in 0..2 * QUIET {
+        pair.poll_origin();
+    }
+    assert!(pair.heard.ended.is_empty(), "{:?}", pair.heard.ended);
+    assert!(pair.origin.portal_mut().has_work());
+    assert_eq!(pair.end(true).1, Ok(()));
+    assert!(pair.target == pair.source);
+
+    let token = pair.grant(Uses::Once);
+    pair.origin
+        .portal_mut()
+        .reach_all_by(Method::Attach(nobody));
+    assert_eq!(pair.get(token), Ok(Posted::Pending));
+    while pair.origin.try_send(Peer(1), &head, &[]) != Ok(Posted::Retry) {}
+    for _ in 0..2 * QUIET {
+        pair.poll_origin();
+    }
+    pair.origin.lose(Peer(1), "it has died", &mut pair.heard);
+    let (_, result) = pair.end(false);
+    assert!(
+        matches!(result, Err(FabricError::PeerLost { .. })),
+        "{result:?}"
+    );
+    assert!(!pair.origin.portal_mut().has_work());
+}

@@ -22,7 +22,8 @@ pub struct Options {
     pub cross_memory: Use,
     /// Having the kernel fence other cores, so that senders need not. Off: all fence.
     pub kernel_fences: Use,
-    /// Asking the owner of a grant to move a part of a large transfer. Off: the origin of the transfer moves all.
+    /// Having the owner of a grant take part in a large transfer: for a put it moves blocks of it, for a get it sends what the origin asks for.
+    /// Off: the origin moves all.
     pub assist: Use,
     /// Grants at a time by which peers may move bytes themselves; further ones go through chunks. There are no
     /// more of them than records in the segment.

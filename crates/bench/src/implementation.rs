@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, embedded so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 17] = [
+const SOURCES: [(&str, &str); 18] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
     ("stream.c", include_str!("../measure/stream.c")),
+    ("collective.h", include_str!("../measure/collective.h")),
     ("collective.c", include_str!("../measure/collective.c")),
     ("forms.c", include_str!("../measure/forms.c")),
     ("routine.c", include_str!("../measure/routine.c")),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, embedded so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 18] = [
+const SOURCES: [(&str, &str); 19] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -20,6 +20,7 @@ const SOURCES: [(&str, &str); 18] = [
     ("matching.c", include_str!("../measure/matching.c")),
     ("raw.c", include_str!("../measure/raw.c")),
     ("switches.c", include_str!("../measure/switches.c")),
+    ("flags.c", include_str!("../measure/flags.c")),
     ("idle.c", include_str!("../measure/idle.c")),
     ("beside.c", include_str!("../measure/beside.c")),
     ("rma.c", include_str!("../measure/rma.c")),

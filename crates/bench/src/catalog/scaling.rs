@@ -91,6 +91,10 @@ fn of_two_ranks(
                     .collect()
             },
         ));
+        if verb == "collective" {
+            let places = sizes.iter().map(|&size| (size.max(1) as f64, 2, size));
+            series.extend(flags(participants, call, call, places));
+        }
     }
     Plan {
         budget: budget(effort),
@@ -124,6 +128,8 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
                     .collect()
             },
         ));
+        let places = ranks.iter().map(|&ranks| (f64::from(ranks), ranks, size));
+        series.extend(flags(participants, panel, call, places));
     }
     series.extend(
         ALL_WAIT
@@ -168,6 +174,47 @@ fn switch_limit(participants: &Participants, panel: &str, ranks: &[u32]) -> Opti
         cells: crowds
             .map(|&ranks| (f64::from(ranks), task(ranks)))
             .collect(),
+    })
+}
+
+/// The name of [`flags`] in the legend.
+pub(crate) const FLAGS: &str = "flags in shared memory";
+
+/// Most bytes of a block that [`flags`] shows: longer ones go in pieces, which is a question of the algorithm.
+const FLAGS_MOST: usize = 4096;
+
+/// What a collective takes among processes that do nothing but set and read flags in shared memory, and copy the data
+/// that stand there: children of the first implementation's job. `places` are x, number of processes and size.
+fn flags(
+    participants: &Participants,
+    panel: &str,
+    call: &str,
+    places: impl Iterator<Item = (f64, u32, usize)>,
+) -> Option<SeriesPlan> {
+    let first = participants.implementations.first()?.index;
+    let cores = weft_sys::cores::allowed().unwrap_or_default();
+    let task = |processes: u32, size: usize| {
+        let used: Vec<String> = cores
+            .iter()
+            .take(processes as usize)
+            .map(ToString::to_string)
+            .collect();
+        let request = format!(
+            "flags call={call} size={size} processes={processes} cores={}",
+            used.join(",")
+        );
+        timed(first, 2, request, Convert::Microseconds)
+    };
+    let cells: Vec<(f64, Task)> = places
+        .filter(|(_, _, size)| *size <= FLAGS_MOST)
+        .map(|(x, processes, size)| (x, task(processes, size)))
+        .collect();
+    (!cells.is_empty()).then(|| SeriesPlan {
+        role: Role::Device,
+        subject: FLAGS.into(),
+        variant: String::new(),
+        panel: panel.into(),
+        cells,
     })
 }
 

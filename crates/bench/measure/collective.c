@@ -1,122 +1,137 @@
-/* Collectives, timed as the OSU loops do: each call alone on every rank, an untimed barrier after
- * it; the value of a sample is the mean over iterations and ranks. */
-#include "measure.h"
+/* Collectives: how their calls are timed and proven, and those of MPI. */
+#include "collective.h"
 
 #include <stdlib.h>
 
-struct call {
-    const char *name;
-    void (*once)(const struct call *call);
-    char *out;
-    char *in;
-    int size;
-    int ranks;
-};
-
-static void barrier(const struct call *call)
+double time_apart(int count, operation *call, operation *barrier, const void *argument)
 {
-    (void)call;
+    double spent = 0;
+
+    for (int index = 0; index < count; index++) {
+        double start = now();
+        call(argument);
+        spent += now() - start;
+        barrier(argument);
+    }
+    return spent;
+}
+
+static void barrier(const void *argument)
+{
+    (void)argument;
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void bcast(const struct call *call)
+void sample_collective(struct task *task, operation *call, const void *argument)
 {
-    MPI_Bcast(call->out, call->size, MPI_CHAR, 0, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD); /* the timed part must not wait for ranks that still check */
+    for (int sample = -1; sample < task->samples; sample++) {
+        double sum = 0, spent = time_apart(sample < 0 ? task->warmup : task->iterations, call, barrier, argument);
+        MPI_Reduce(&spent, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        if (sample >= 0)
+            task->values[sample] = sum / task->ranks / task->iterations;
+    }
 }
 
-static void gather(const struct call *call)
+struct call call_of(const struct task *task, int rank, int ranks)
 {
-    MPI_Gather(call->out, call->size, MPI_CHAR, call->in, call->size, MPI_CHAR, 0, MPI_COMM_WORLD);
+    static const char *const names[] = {"barrier", "bcast", "gather", "allgather", "allreduce", "reduce", "alltoall"};
+    struct call call = {.size = (int)task_number(task, "size", 8), .rank = rank, .ranks = ranks};
+
+    for (size_t kind = 0; kind < sizeof names / sizeof *names; kind++)
+        if (task_is(task, "call", names[kind])) {
+            call.name = names[kind];
+            call.kind = (enum kind)kind;
+        }
+    if (!call.name)
+        fail("no collective of that name: %s", task->request);
+    call.out = buffer((size_t)call.size * (size_t)ranks);
+    call.in = buffer((size_t)call.size * (size_t)ranks);
+    return call;
 }
 
-static void allgather(const struct call *call)
+void call_free(struct call *call)
 {
-    MPI_Allgather(call->out, call->size, MPI_CHAR, call->in, call->size, MPI_CHAR, MPI_COMM_WORLD);
+    free(call->out);
+    free(call->in);
 }
 
-static void allreduce(const struct call *call)
-{
-    MPI_Allreduce(call->out, call->in, call->size / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void reduce(const struct call *call)
-{
-    MPI_Reduce(call->out, call->in, call->size / 8, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-}
-
-static void alltoall(const struct call *call)
-{
-    MPI_Alltoall(call->out, call->size, MPI_CHAR, call->in, call->size, MPI_CHAR, MPI_COMM_WORLD);
-}
-
-/* One call with known data, checked on every rank. */
-static void prove(const struct call *call, int rank)
+void prove_call(const struct call *call, operation *once)
 {
     size_t size = (size_t)call->size;
-    int rooted = call->once == gather || call->once == reduce;
+    int rank = call->rank, rooted = call->kind == GATHER || call->kind == REDUCE;
 
-    if (call->once == barrier) {
-        call->once(call);
-    } else if (call->once == allreduce || call->once == reduce) {
+    if (call->kind == BARRIER) {
+        once(call);
+    } else if (call->kind == ALLREDUCE || call->kind == REDUCE) {
         double sum = call->ranks * (call->ranks - 1) / 2.0;
         for (int index = 0; index < call->size / 8; index++)
             ((double *)call->out)[index] = rank + index;
-        call->once(call);
+        once(call);
         for (int index = 0; (!rooted || rank == 0) && index < call->size / 8; index++)
             if (((double *)call->in)[index] != sum + (double)index * call->ranks)
                 fail("%s of %d doubles on %d ranks: element %d is %g, expected %g", call->name, call->size / 8,
                      call->ranks, index, ((double *)call->in)[index], sum + (double)index * call->ranks);
-    } else if (call->once == bcast) {
+    } else if (call->kind == BCAST) {
         pattern_fill(call->out, size, rank == 0 ? 77u : 0u);
-        call->once(call);
+        once(call);
         pattern_check(call->out, size, 77, "bcast");
-    } else if (call->once == alltoall) {
+    } else if (call->kind == ALLTOALL) {
         for (int to = 0; to < call->ranks; to++)
             pattern_fill(call->out + (size_t)to * size, size, (unsigned)(rank * call->ranks + to));
-        call->once(call);
+        once(call);
         for (int from = 0; from < call->ranks; from++)
             pattern_check(call->in + (size_t)from * size, size, (unsigned)(from * call->ranks + rank), call->name);
     } else {
         pattern_fill(call->out, size, (unsigned)rank);
-        call->once(call);
+        once(call);
         for (int from = 0; (!rooted || rank == 0) && from < call->ranks; from++)
             pattern_check(call->in + (size_t)from * size, size, (unsigned)from, call->name);
     }
 }
 
+static void bcast(const void *argument)
+{
+    const struct call *call = argument;
+    MPI_Bcast(call->out, call->size, MPI_CHAR, 0, MPI_COMM_WORLD);
+}
+
+static void gather(const void *argument)
+{
+    const struct call *call = argument;
+    MPI_Gather(call->out, call->size, MPI_CHAR, call->in, call->size, MPI_CHAR, 0, MPI_COMM_WORLD);
+}
+
+static void allgather(const void *argument)
+{
+    const struct call *call = argument;
+    MPI_Allgather(call->out, call->size, MPI_CHAR, call->in, call->size, MPI_CHAR, MPI_COMM_WORLD);
+}
+
+static void allreduce(const void *argument)
+{
+    const struct call *call = argument;
+    MPI_Allreduce(call->out, call->in, call->size / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void reduce(const void *argument)
+{
+    const struct call *call = argument;
+    MPI_Reduce(call->out, call->in, call->size / 8, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+static void alltoall(const void *argument)
+{
+    const struct call *call = argument;
+    MPI_Alltoall(call->out, call->size, MPI_CHAR, call->in, call->size, MPI_CHAR, MPI_COMM_WORLD);
+}
+
 void collective(struct task *task)
 {
-    static const struct {
-        const char *name;
-        void (*once)(const struct call *call);
-    } calls[] = {{"barrier", barrier}, {"bcast", bcast}, {"gather", gather}, {"allgather", allgather},
-                 {"allreduce", allreduce}, {"reduce", reduce}, {"alltoall", alltoall}};
-    struct call call = {.size = (int)task_number(task, "size", 8), .ranks = task->ranks};
+    static operation *const calls[] = {barrier, bcast, gather, allgather, allreduce, reduce, alltoall};
+    struct call call = call_of(task, task->rank, task->ranks);
 
-    for (size_t index = 0; index < sizeof calls / sizeof *calls; index++)
-        if (task_is(task, "call", calls[index].name)) {
-            call.name = calls[index].name;
-            call.once = calls[index].once;
-        }
-    if (!call.name)
-        fail("no collective of that name: %s", task->request);
-    call.out = buffer((size_t)call.size * (size_t)task->ranks);
-    call.in = buffer((size_t)call.size * (size_t)task->ranks);
-    prove(&call, task->rank);
-    MPI_Barrier(MPI_COMM_WORLD); /* the timed part must not wait for ranks that still check */
-    for (int sample = -1; sample < task->samples; sample++) {
-        int count = sample < 0 ? task->warmup : task->iterations;
-        double spent = 0, sum = 0;
-        for (int index = 0; index < count; index++) {
-            double start = now();
-            call.once(&call);
-            spent += now() - start;
-            MPI_Barrier(MPI_COMM_WORLD);
-        }
-        MPI_Reduce(&spent, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-        if (sample >= 0)
-            task->values[sample] = sum / task->ranks / task->iterations;
-    }
-    free(call.out);
-    free(call.in);
+    prove_call(&call, calls[call.kind]);
+    sample_collective(task, calls[call.kind], &call);
+    call_free(&call);
 }

@@ -1,6 +1,6 @@
 /* Collectives with blocks of their own lengths, scans, scattered reductions, those among neighbours, and
  * non-blocking ones, begun and waited for; timed as in collective.c. Elements are doubles. */
-#include "measure.h"
+#include "collective.h"
 
 #include <stdlib.h>
 
@@ -26,13 +26,15 @@ static double shown(int rank, long place)
 #define SENT_EACH form->out, form->counts, form->places, MPI_DOUBLE
 #define TAKEN_EACH form->in, form->counts, form->places, MPI_DOUBLE
 #define FORM(name, call)                                                                                               \
-    static void name(const struct form *form)                                                                          \
+    static void name(const void *argument)                                                                             \
     {                                                                                                                  \
+        const struct form *form = argument;                                                                            \
         call;                                                                                                          \
     }
 #define BEGUN(name, call)                                                                                              \
-    static void name(const struct form *form)                                                                          \
+    static void name(const void *argument)                                                                             \
     {                                                                                                                  \
+        const struct form *form = argument;                                                                            \
         MPI_Request request;                                                                                           \
         (void)form;                                                                                                    \
         call;                                                                                                          \
@@ -63,7 +65,7 @@ enum source { NOWHERE, ROOT, ALL, EACH, BEFORE, SUM, SUM_OF_PARTS, NEIGHBOURS };
 
 static const struct {
     const char *name;
-    void (*once)(const struct form *form);
+    operation *once;
     enum source source;
     int rooted;
 } forms[] = {
@@ -143,7 +145,7 @@ static long elements(const struct form *form, size_t which)
 }
 
 /* One call with known data, checked on every rank. */
-static void prove(const struct form *form, size_t which)
+static void prove_form(const struct form *form, size_t which)
 {
     long blocks = form->ranks > 2 ? form->ranks : 2;
 
@@ -181,21 +183,8 @@ void collective_form(struct task *task)
         form.places[rank] = rank * form.count;
     }
     MPI_Cart_create(MPI_COMM_WORLD, 1, &task->ranks, &periodic, 0, &form.ring);
-    prove(&form, which);
-    MPI_Barrier(MPI_COMM_WORLD); /* the timed part must not wait for ranks that still check */
-    for (int sample = -1; sample < task->samples; sample++) {
-        int count = sample < 0 ? task->warmup : task->iterations;
-        double spent = 0, sum = 0;
-        for (int index = 0; index < count; index++) {
-            double start = now();
-            forms[which].once(&form);
-            spent += now() - start;
-            MPI_Barrier(MPI_COMM_WORLD);
-        }
-        MPI_Reduce(&spent, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-        if (sample >= 0)
-            task->values[sample] = sum / task->ranks / task->iterations;
-    }
+    prove_form(&form, which);
+    sample_collective(task, forms[which].once, &form);
     MPI_Comm_free(&form.ring);
     free(form.counts);
     free(form.places);

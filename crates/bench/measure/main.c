@@ -22,7 +22,7 @@ static const struct {
     {"pingpong", pingpong}, {"bandwidth", bandwidth}, {"copy", copy},   {"stream", stream},
     {"exchange", exchange}, {"collective", collective}, {"form", collective_form}, {"routine", routine}, {"oneway", oneway}, {"matching", matching}, {"idle", idle},
     {"settle", settle},     {"burn", burn},         {"threads", threads}, {"carried", carried},
-    {"raw", raw},           {"switches", switches},         {"instructions", instructions},
+    {"raw", raw},           {"switches", switches}, {"flags", flags},         {"instructions", instructions},
     {"packing", packing},   {"gaps", gaps},
     {"rma", rma},
     {"io", io},
@@ -30,6 +30,7 @@ static const struct {
 };
 
 static int world_rank;
+static pid_t world_process;
 
 double now(void)
 {
@@ -47,6 +48,8 @@ void fail(const char *format, ...)
     fputc('\n', stderr);
     fflush(stderr);
     va_end(arguments);
+    if (getpid() != world_process)
+        _exit(3); /* a child of a rank, which says so */
     MPI_Abort(MPI_COMM_WORLD, 3);
     exit(3);
 }
@@ -80,8 +83,7 @@ void pattern_check(const char *bytes, size_t length, unsigned seed, const char *
                  where, length, index, bytes[index], pattern_byte(index, seed));
 }
 
-/* Where the value of " key=" starts in the request, or NULL. */
-static const char *find(const struct task *task, const char *key)
+const char *task_text(const struct task *task, const char *key)
 {
     size_t length = strlen(key);
     for (const char *at = strchr(task->request, ' '); at; at = strchr(at + 1, ' '))
@@ -92,13 +94,13 @@ static const char *find(const struct task *task, const char *key)
 
 long task_number(const struct task *task, const char *key, long fallback)
 {
-    const char *value = find(task, key);
+    const char *value = task_text(task, key);
     return value ? strtol(value, NULL, 10) : fallback;
 }
 
 int task_is(const struct task *task, const char *key, const char *word)
 {
-    const char *value = find(task, key);
+    const char *value = task_text(task, key);
     size_t length = strlen(word);
     return value && !strncmp(value, word, length) && (value[length] == ' ' || value[length] == 0);
 }
@@ -183,6 +185,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &task.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &task.ranks);
     world_rank = task.rank;
+    world_process = getpid();
     if (argc < 2) { /* the empty program of the start-up experiment */
         MPI_Finalize();
         return 0;

@@ -29,6 +29,8 @@ struct task {
     int warmup;          /* operations before the first sample, not reported */
 };
 
+/* Where the value of key starts in the request, or NULL. */
+const char *task_text(const struct task *task, const char *key);
 /* The value of key in the request, or fallback. */
 long task_number(const struct task *task, const char *key, long fallback);
 /* Whether the request has key=word. */
@@ -50,6 +52,7 @@ void bandwidth(struct task *task);
 void copy(struct task *task);
 void raw(struct task *task);
 void switches(struct task *task);
+void flags(struct task *task);
 void stream(struct task *task);
 void exchange(struct task *task);
 void collective(struct task *task);

@@ -8,17 +8,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, embedded so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 17] = [
+const SOURCES: [(&str, &str); 19] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
     ("stream.c", include_str!("../measure/stream.c")),
+    ("collective.h", include_str!("../measure/collective.h")),
     ("collective.c", include_str!("../measure/collective.c")),
     ("forms.c", include_str!("../measure/forms.c")),
     ("routine.c", include_str!("../measure/routine.c")),
     ("matching.c", include_str!("../measure/matching.c")),
     ("raw.c", include_str!("../measure/raw.c")),
     ("switches.c", include_str!("../measure/switches.c")),
+    ("flags.c", include_str!("../measure/flags.c")),
     ("idle.c", include_str!("../measure/idle.c")),
     ("beside.c", include_str!("../measure/beside.c")),
     ("rma.c", include_str!("../measure/rma.c")),

@@ -114,6 +114,8 @@ pub fn experiments() -> Vec<Experiment> {
             notes: &[
                 "Two ranks on cores of their own. Each call timed on every rank, an untimed barrier after it; a sample \
                  is the mean over iterations and ranks (the OSU loop). A barrier, which has no size, stands at 1 B.",
+                "Flags in shared memory: the same among two processes without a library, each on a core, that set a flag of their \
+                 own, read that of the other, and copy up to 4 KiB that stand beside it; in the same loop, in the same run.",
             ],
             ..base(
                 "collectives-small",
@@ -139,6 +141,9 @@ pub fn experiments() -> Vec<Experiment> {
                 "More ranks than cores: here the waiting strategy decides. Timed as in collectives-small.",
                 "Context-switch limit: where all wait for all, each rank has to run once: ranks / cores times a switch between two \
                  processes that yield one core to each other, measured in the same run.",
+                "Flags in shared memory: so many processes without a library, each on one core in turn, that set a flag of their own and \
+                 read those of the others. One that waits for another of its core yields it at once, else after 48 looks. Where not all \
+                 wait for all, the time depends on who leaves the untimed barrier first, so there is no such line.",
                 "No implementation is given any setting; Open MPI is told to accept more ranks than cores, or it \
                  refuses.",
             ],

@@ -8,7 +8,8 @@ use crate::experiment::{
 use crate::results::Role;
 use std::time::Duration;
 
-/// The panels of [`COLLECTIVES`] in which all ranks wait for all.
+/// The panels of [`COLLECTIVES`] in which all ranks wait for all. In the others a rank that leaves the untimed barrier early waits for
+/// the root, or the root is there before: with more ranks than cores that decides the time, and no device is a limit.
 const ALL_WAIT: [&str; 3] = ["barrier", "allreduce 8 B", "allgather 120 B"];
 
 /// Panel, call and size of each collective that is measured against the number of ranks.
@@ -91,6 +92,10 @@ fn of_two_ranks(
                     .collect()
             },
         ));
+        if verb == "collective" {
+            let places = sizes.iter().map(|&size| (size.max(1) as f64, 2, size));
+            series.extend(flags(participants, call, call, places));
+        }
     }
     Plan {
         budget: budget(effort),
@@ -124,12 +129,12 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
                     .collect()
             },
         ));
+        if ALL_WAIT.contains(&panel) {
+            let places = ranks.iter().map(|&ranks| (f64::from(ranks), ranks, size));
+            series.extend(flags(participants, panel, call, places));
+            series.extend(switch_limit(participants, panel, &ranks));
+        }
     }
-    series.extend(
-        ALL_WAIT
-            .into_iter()
-            .filter_map(|panel| switch_limit(participants, panel, &ranks)),
-    );
     // One call of an implementation that spins can take a tenth of a second here.
     let budget = Budget {
         least: effort.pick(6, 20),
@@ -168,6 +173,47 @@ fn switch_limit(participants: &Participants, panel: &str, ranks: &[u32]) -> Opti
         cells: crowds
             .map(|&ranks| (f64::from(ranks), task(ranks)))
             .collect(),
+    })
+}
+
+/// The name of [`flags`] in the legend.
+pub(crate) const FLAGS: &str = "flags in shared memory";
+
+/// Most bytes of a block that [`flags`] shows: longer ones go in pieces, which is a question of the algorithm.
+const FLAGS_MOST: usize = 4096;
+
+/// What a collective takes among processes that do nothing but set and read flags in shared memory, and copy the data
+/// that stand there: children of the first implementation's job. `places` are x, number of processes and size.
+fn flags(
+    participants: &Participants,
+    panel: &str,
+    call: &str,
+    places: impl Iterator<Item = (f64, u32, usize)>,
+) -> Option<SeriesPlan> {
+    let first = participants.implementations.first()?.index;
+    let cores = weft_sys::cores::allowed().unwrap_or_default();
+    let task = |processes: u32, size: usize| {
+        let used: Vec<String> = cores
+            .iter()
+            .take(processes as usize)
+            .map(ToString::to_string)
+            .collect();
+        let request = format!(
+            "flags call={call} size={size} processes={processes} cores={}",
+            used.join(",")
+        );
+        timed(first, 2, request, Convert::Microseconds)
+    };
+    let cells: Vec<(f64, Task)> = places
+        .filter(|(_, _, size)| *size <= FLAGS_MOST)
+        .map(|(x, processes, size)| (x, task(processes, size)))
+        .collect();
+    (!cells.is_empty()).then(|| SeriesPlan {
+        role: Role::Device,
+        subject: FLAGS.into(),
+        variant: String::new(),
+        panel: panel.into(),
+        cells,
     })
 }
 
@@ -278,5 +324,75 @@ pub(super) fn growth(participants: &Participants, effort: Effort) -> Plan {
         series,
         alone: false,
         limit: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::MpiImplementation;
+
+    fn participants() -> Participants {
+        let ours = MpiImplementation {
+            index: 0,
+            over_tcp: None,
+            encrypted: None,
+            over_libfabric: None,
+            recording: None,
+            over_hosts: None,
+            unchecked: None,
+            hydra: None,
+            name: "Weft".into(),
+            role: Role::Ours,
+        };
+        Participants {
+            implementations: vec![ours],
+            programs: Vec::new(),
+            cache: 0,
+            cores: 2,
+        }
+    }
+
+    /// Panels, places and requests of the device's cells.
+    fn of_flags(plan: &Plan) -> Vec<(&str, f64, &str)> {
+        let lines = plan.series.iter().filter(|line| line.subject == FLAGS);
+        lines
+            .flat_map(|line| {
+                line.cells.iter().map(|(x, task)| match task {
+                    Task::Request { job, request, .. } if job.ranks == 2 => {
+                        (&*line.panel, *x, &**request)
+                    }
+                    other => panic!("not a request to two ranks: {other:?}"),
+                })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn flags_stand_beside_each_small_collective_of_two_ranks() {
+        let plan = collectives_small(&participants(), Effort::Quick);
+        let found = of_flags(&plan);
+        let ours = plan.series.iter().filter(|line| line.role == Role::Ours);
+        let small = |line: &SeriesPlan| line.cells.iter().filter(|(x, _)| *x <= 4096.0).count();
+        assert_eq!(found.len(), ours.map(small).sum::<usize>());
+        assert!(
+            found
+                .iter()
+                .all(|(panel, _, request)| request.contains(&format!("call={panel} ")))
+        );
+    }
+
+    #[test]
+    fn flags_stand_where_all_ranks_wait_for_all() {
+        let plan = collectives_ranks(&participants(), Effort::Full);
+        let found = of_flags(&plan);
+        assert_eq!(found.len(), 5 * ALL_WAIT.len());
+        for (panel, ranks, request) in found {
+            assert!(ALL_WAIT.contains(&panel), "{panel}");
+            assert!(
+                request.contains(&format!(" processes={ranks} ")),
+                "{request}"
+            );
+        }
     }
 }

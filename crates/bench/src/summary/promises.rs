@@ -5,7 +5,7 @@ use crate::catalog::components::ONE_LINE;
 use crate::catalog::datapath::{SOCKETS, STRAIGHT};
 use crate::catalog::hosts::{ELSEWHERE, LARGE, NOBODY, OWN, SMALL};
 use crate::catalog::packing::LOOP;
-use crate::catalog::scaling::SWITCHES;
+use crate::catalog::scaling::{FLAGS, SWITCHES};
 
 /// The figure that Weft is compared with.
 #[derive(Clone, Copy)]
@@ -281,6 +281,16 @@ pub(super) const TARGETS: &[Target] = &[
             0.7,
         )
     },
+    // What a library adds to the flags themselves: at most half of their time (docs/decisions/0043).
+    Target {
+        places: (0.0, 4096.0),
+        reference: Reference::Device(FLAGS),
+        ..at_most(
+            "collectives of two ranks, to 4 KiB: at most half as much again as flags without a library",
+            "collectives-small",
+            1.5,
+        )
+    },
     // At least 1.2 of the throughput.
     Target {
         places: (65_536.0, 1_048_576.0),
@@ -326,6 +336,37 @@ pub(super) const TARGETS: &[Target] = &[
             "allgather 120 B, against switches between processes",
             "collectives-ranks",
             1.5,
+        )
+    },
+    // Of each run on a core, which a switch to cold caches begins, a library may add a third (docs/decisions/0068).
+    Target {
+        panel: "barrier",
+        places: (3.0, f64::INFINITY),
+        reference: Reference::Device(FLAGS),
+        ..at_most(
+            "barrier of 4 and more ranks: at most a third more than flags without a library",
+            "collectives-ranks",
+            1.33,
+        )
+    },
+    Target {
+        panel: "allreduce",
+        places: (3.0, f64::INFINITY),
+        reference: Reference::Device(FLAGS),
+        ..at_most(
+            "allreduce 8 B of 4 and more ranks: at most a third more than flags without a library",
+            "collectives-ranks",
+            1.33,
+        )
+    },
+    Target {
+        panel: "allgather 120 B",
+        places: (3.0, f64::INFINITY),
+        reference: Reference::Device(FLAGS),
+        ..at_most(
+            "allgather 120 B of 4 and more ranks: at most a third more than flags without a library",
+            "collectives-ranks",
+            1.33,
         )
     },
     Target {

@@ -83,6 +83,13 @@ pub(crate) enum WaitFor<'a> {
     Outside(&'static str),
 }
 
+impl WaitFor<'_> {
+    /// Whether it is something that a message of another rank brings.
+    fn is_for_messages(self) -> bool {
+        matches!(self, Self::Requests(_) | Self::Probe(_) | Self::Window(_))
+    }
+}
+
 /// A look of a thread that waits while another one drives, and is awake: what it waits for may be there. A driver that sleeps hears of
 /// it by its bell. False if it may not look: another one does.
 fn look_in_passing(shared: &Shared) -> bool {
@@ -239,6 +246,9 @@ impl<'a> Guard<'a> {
         let mut looks: u32 = 0;
         let mut among = PollsAmongThreads::default();
         let has_threads = !is_fiber && !self.is_used_by_owner_alone();
+        if what.is_for_messages() && !is_fiber && !has_threads {
+            self.take_turn();
+        }
         loop {
             looks = looks.wrapping_add(1);
             if self.neighbours.any && (is_fiber || looks.is_multiple_of(LOOKS_ALONE)) {
@@ -318,6 +328,15 @@ impl<'a> Guard<'a> {
                 }
             }
         }
+    }
+
+    /// In a crowd, who waits has looked already, in vain: others have the core before the next look, and what is waited for is mostly
+    /// there then.
+    #[inline]
+    fn take_turn(&mut self) {
+        let bell = &**self.shared().bell();
+        // Whatever it does, looks follow.
+        let _ = self.turns.take(bell, true);
     }
 
     #[inline]

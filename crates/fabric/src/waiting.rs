@@ -15,6 +15,7 @@
 //! | awake ≤ 2 · cores | yield: after [`YIELDS`] contended yields or [`SPIN`], sleep |
 //! | more | yield: after [`CROWD_YIELDS`] contended yields or [`SPIN`], sleep |
 //! | a board of small collectives, awake > cores, who is missing has this core | yield once before all that ([`Turns`]) |
+//! | a message, awake > cores, the last yield was contended | the same |
 //! | the last yield was idle | spin, and yield ever more rarely |
 //! | yields are contended | look now and then for a core with two members fewer, and move there |
 //!
@@ -127,11 +128,17 @@ impl Turns {
             return Turn::Wait;
         }
         self.free = 1;
-        if self.give_core() {
-            Turn::Given
-        } else {
-            Turn::Wait
+        // Counted when it has been measured: a call may ask both before it makes a request and after that.
+        if self.waits.wrapping_add(1).is_multiple_of(MEASURED) || !self.give_core() {
+            return Turn::Wait;
         }
+        Turn::Given
+    }
+
+    /// [`Waiting`] has the wait now.
+    #[inline]
+    pub fn left_to_waiting(&mut self) {
+        self.waits = self.waits.wrapping_add(1);
     }
 }
 
@@ -625,6 +632,37 @@ mod tests {
         let mut turns = Turns::default();
         let given = (0..160).filter(|_| turns.give_core()).count();
         assert_eq!(given, 150);
+    }
+
+    #[test]
+    fn a_wait_for_a_message_gives_the_core_once_where_it_is_wanted() {
+        let mut turns = Turns::default();
+        let crowd = Simulated::new(4, 2, 1);
+        assert_eq!(turns.free_looks(), FREE, "nobody knows yet");
+        for _ in 0..3 {
+            for _ in 0..15 {
+                assert_eq!(turns.take_on(&crowd, true, &crowd), Turn::Given);
+                assert_eq!(turns.free_looks(), 1);
+            }
+            // Asked before a request is made, and after that.
+            for _ in 0..2 {
+                assert_eq!(turns.take_on(&crowd, true, &crowd), Turn::Wait);
+            }
+            turns.left_to_waiting();
+        }
+        assert_eq!(turns.take_on(&crowd, false, &crowd), Turn::Wait, "threads");
+        let calm = Simulated::new(4, 2, 0);
+        assert!(!calm.wait(NEVER));
+        assert_eq!(turns.take_on(&calm, true, &calm), Turn::Wait, "not wanted");
+        assert_eq!(turns.free_looks(), FREE);
+        let virtual_time = Simulated::new(0, 2, 0);
+        assert_eq!(
+            turns.take_on(&virtual_time, true, &virtual_time),
+            Turn::Wait
+        );
+        let few = Simulated::new(2, 2, 1);
+        assert_eq!(turns.take_on(&few, true, &few), Turn::Look);
+        assert_eq!(crowd.yields() + few.yields(), 0, "not by way of the bell");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::thread;
 use std::time::Instant;
 
 use weft_fabric::among_threads::{self, Among, PollsAmongThreads};
-use weft_fabric::waiting::{self, Step, Waiting};
+use weft_fabric::waiting::{self, Step, Turn, Waiting};
 use weft_fabric::{Guest, Peer};
 use weft_fiber::{self as fiber, Waiter};
 use weft_sys::error::keep_errno;
@@ -335,8 +335,9 @@ impl<'a> Guard<'a> {
     #[inline]
     fn take_turn(&mut self) {
         let bell = &**self.shared().bell();
-        // Whatever it does, looks follow.
-        let _ = self.turns.take(bell, true);
+        if self.turns.take(bell, true) == Turn::Wait {
+            self.turns.left_to_waiting();
+        }
     }
 
     #[inline]

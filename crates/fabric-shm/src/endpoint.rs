@@ -66,9 +66,10 @@ impl Shm {
     /// Takes a process slot of a job, and composes the endpoint of whoever has it.
     pub(crate) fn join(segment: Arc<Segment>, slot: u32, options: &Options) -> Result<Self> {
         // Asking the kernel to fence other cores costs a sleeper 0.2 µs if they are idle and 1.5 µs if
-        // they run; it saves each sender the wait until its slot has reached the cache, and lets it write
-        // short messages itself. It pays as ranks rarely sleep: those of a crowd give their cores away first.
-        let fences = options.fences_on_others() && membarrier::register_all().is_available();
+        // they run; it saves each sender the wait until its slot has reached the cache. It pays as long
+        // as ranks rarely sleep: while each can have a core.
+        let fences = options.fences_on_others(segment.ranks() <= segment.load().cores)
+            && membarrier::register_all().is_available();
         let members = JobMembership::join(segment.clone(), slot, fences)?;
         let blocks = Arc::new(Mutex::new(Blocks::new(segment.clone(), slot)));
         Ok(Self::compose(members, blocks, options, fences))

@@ -49,7 +49,11 @@ impl Options {
         (self.cross_memory == Use::Off).then(|| "it was switched off".into())
     }
 
-    pub(crate) fn fences_on_others(&self) -> bool {
-        self.kernel_fences != Use::Off
+    pub(crate) fn fences_on_others(&self, worth_it: bool) -> bool {
+        match self.kernel_fences {
+            Use::Auto => worth_it,
+            Use::On => true,
+            Use::Off => false,
+        }
     }
 }

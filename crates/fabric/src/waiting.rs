@@ -15,6 +15,7 @@
 //! | awake ≤ 2 · cores | yield: after [`YIELDS`] contended yields or [`SPIN`], sleep |
 //! | more | yield: after [`CROWD_YIELDS`] contended yields or [`SPIN`], sleep |
 //! | a board of small collectives, awake > cores, who is missing has this core | yield once before all that ([`Turns`]) |
+//! | a message, awake > cores, the last yield was contended | the same |
 //! | the last yield was idle | spin, and yield ever more rarely |
 //! | yields are contended | look now and then for a core with two members fewer, and move there |
 //!
@@ -52,26 +53,42 @@ pub const FREE: u32 = 16;
 /// [`Bell::polls_per_clock_read`].
 pub const POLLS_PER_CLOCK_READ: u32 = 128;
 
-/// Whether a thread that has polled for one message [`FREE`] times, and only for that, may go on for about the time that
-/// a peer that is awake takes to answer, [`LOOKS_FOR_ONE`]: only if no member that is awake lacks a core.
-#[must_use]
-pub fn may_look_on(bell: &dyn Bell) -> bool {
-    let Load { awake, cores } = bell.load();
-    awake != 0 && awake <= cores
-}
-
-/// Polls for one message of one peer: see [`may_look_on`]. Each takes some five ns.
+/// Polls for one message of one peer, and only for that, while no member that is awake lacks a core: about the time that a peer
+/// that is awake takes to answer. Each takes some five ns.
 pub const LOOKS_FOR_ONE: u32 = 128;
 
 /// Of so many waits that begin by giving the core to others, one is left to [`Waiting`].
 const MEASURED: u32 = 16;
 
-/// Waits of a member of a crowd for others of its own core, which can do nothing before it gives that to them. Once they have had it,
+/// Waits of a member of a crowd for others, which can do nothing before it gives its core to them. Once they have had it,
 /// most such waits are over; so one yield comes before all that [`Waiting`] does: to measure, to look for a core with fewer, to sleep. That it
 /// does for one wait of [`MEASURED`], and where a yield was not enough.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Turns {
     waits: u32,
+    /// Looks for a message before the next step is considered: [`FREE`], but one if that was to give the core away the last time.
+    free: u32,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
+            waits: 0,
+            free: FREE,
+        }
+    }
+}
+
+/// What is done when a few looks for a message were in vain.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// There is a core for everybody who is awake: goes on looking.
+    Look,
+    /// The core was given away, once: one more look.
+    Given,
+    /// The wait is for [`Waiting`].
+    Wait,
 }
 
 impl Turns {
@@ -85,6 +102,43 @@ impl Turns {
             weft_sys::cores::yield_core();
         }
         gives
+    }
+
+    /// Looks for a message that are free of all else.
+    #[inline(always)]
+    #[must_use]
+    pub fn free_looks(&self) -> u32 {
+        self.free
+    }
+
+    /// A member has looked for a message so often, in vain. Gives the core away once if a member that is awake has none, and this one was
+    /// wanted the last time that it was measured. Unless it is `alone`, the member has other threads or fibers to run.
+    #[cold]
+    pub fn take(&mut self, bell: &dyn Bell, alone: bool) -> Turn {
+        self.take_on(bell, alone, &Real)
+    }
+
+    fn take_on(&mut self, bell: &dyn Bell, alone: bool, machine: &impl Machine) -> Turn {
+        self.free = FREE;
+        let Load { awake, cores } = bell.load();
+        if awake != 0 && awake <= cores {
+            return Turn::Look;
+        }
+        if awake == 0 || !alone || !machine.contention().wanted() {
+            return Turn::Wait;
+        }
+        self.free = 1;
+        // Counted when it has been measured: a call may ask both before it makes a request and after that.
+        if self.waits.wrapping_add(1).is_multiple_of(MEASURED) || !self.give_core() {
+            return Turn::Wait;
+        }
+        Turn::Given
+    }
+
+    /// [`Waiting`] has the wait now.
+    #[inline]
+    pub fn left_to_waiting(&mut self) {
+        self.waits = self.waits.wrapping_add(1);
     }
 }
 
@@ -276,6 +330,13 @@ impl Asking {
     #[inline]
     pub fn set_threads(&mut self, has_threads: bool) {
         self.has_threads = has_threads;
+    }
+
+    /// Whether they do, as far as was told.
+    #[inline]
+    #[must_use]
+    pub fn has_threads(&self) -> bool {
+        self.has_threads
     }
 
     /// From now on a caller that polls in vain is told to yield every now and then, even if the core is not wanted: the
@@ -571,6 +632,37 @@ mod tests {
         let mut turns = Turns::default();
         let given = (0..160).filter(|_| turns.give_core()).count();
         assert_eq!(given, 150);
+    }
+
+    #[test]
+    fn a_wait_for_a_message_gives_the_core_once_where_it_is_wanted() {
+        let mut turns = Turns::default();
+        let crowd = Simulated::new(4, 2, 1);
+        assert_eq!(turns.free_looks(), FREE, "nobody knows yet");
+        for _ in 0..3 {
+            for _ in 0..15 {
+                assert_eq!(turns.take_on(&crowd, true, &crowd), Turn::Given);
+                assert_eq!(turns.free_looks(), 1);
+            }
+            // Asked before a request is made, and after that.
+            for _ in 0..2 {
+                assert_eq!(turns.take_on(&crowd, true, &crowd), Turn::Wait);
+            }
+            turns.left_to_waiting();
+        }
+        assert_eq!(turns.take_on(&crowd, false, &crowd), Turn::Wait, "threads");
+        let calm = Simulated::new(4, 2, 0);
+        assert!(!calm.wait(NEVER));
+        assert_eq!(turns.take_on(&calm, true, &calm), Turn::Wait, "not wanted");
+        assert_eq!(turns.free_looks(), FREE);
+        let virtual_time = Simulated::new(0, 2, 0);
+        assert_eq!(
+            turns.take_on(&virtual_time, true, &virtual_time),
+            Turn::Wait
+        );
+        let few = Simulated::new(2, 2, 1);
+        assert_eq!(turns.take_on(&few, true, &few), Turn::Look);
+        assert_eq!(crowd.yields() + few.yields(), 0, "not by way of the bell");
     }
 
     #[test]

@@ -95,7 +95,7 @@ mod windows;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_fabric::waiting::Asking;
+use weft_fabric::waiting::{Asking, Turns};
 use weft_fabric::{Fabric, Guest, Peer, SlotWriter};
 use weft_matching::Matching;
 
@@ -210,6 +210,7 @@ pub(crate) struct Engine {
     parked: Parked,
     futures: Futures,
     asking: Asking,
+    turns: Turns,
     /// Other engines of the rank.
     neighbours: Neighbours,
     /// Marks the messages of the program.
@@ -274,6 +275,7 @@ impl Engine {
             parked: Parked::default(),
             futures: Futures::default(),
             asking: Asking::default(),
+            turns: Turns::default(),
             neighbours: Neighbours::default(),
             marking: Marking::default(),
         }

@@ -21,7 +21,9 @@
 use std::mem::take;
 use std::sync::Arc;
 
+use weft_fabric::waiting::Turn;
 use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, Token, Written, waiting};
+use weft_fiber as fiber;
 use weft_matching::{Context, Found, Source, Tag};
 use weft_sys::span::SHORT;
 
@@ -252,10 +254,34 @@ fn copy_kept(message: &Unexpected, into: &Region, signature: SignatureCode) -> O
     })
 }
 
-/// Whether who has looked for its message so often is to wait for it as any other: [`waiting::may_look_on`].
-#[cold]
-pub(super) fn must_stop_polling(looks: u32, bell: &Arc<dyn Bell>) -> bool {
-    looks > waiting::LOOKS_FOR_ONE || looks == waiting::FREE + 1 && !waiting::may_look_on(&**bell)
+/// Looks of a call for a message, all in vain so far.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    made: u32,
+    /// So many are made in all; 0 before that is considered.
+    most: u32,
+}
+
+impl Looks {
+    /// Another look was in vain. Whether the call is to wait as any other; it may have given its core away, and looks once more.
+    #[inline(always)]
+    pub(super) fn must_end(&mut self, engine: &mut Engine, bell: &Arc<dyn Bell>) -> bool {
+        self.made += 1;
+        self.made >= engine.turns.free_looks() && self.consider(engine, bell)
+    }
+
+    #[cold]
+    fn consider(&mut self, engine: &mut Engine, bell: &Arc<dyn Bell>) -> bool {
+        if self.most == 0 {
+            let alone = !engine.asking.has_threads() && !fiber::is_fiber();
+            self.most = match engine.turns.take(&**bell, alone) {
+                Turn::Look => waiting::LOOKS_FOR_ONE,
+                Turn::Given => self.made + 1,
+                Turn::Wait => self.made,
+            };
+        }
+        self.made >= self.most
+    }
 }
 
 impl Engine {
@@ -423,7 +449,7 @@ impl Engine {
             .of(signature)
             .to_head();
         // A call that makes a request does not wait for the message.
-        let mut looks = 1;
+        let mut looks = Looks::default();
         loop {
             match self.fabric.take_next(from, &head, &into) {
                 Next::Taken => {
@@ -433,8 +459,7 @@ impl Engine {
                 Next::Nothing => {}
                 Next::Other => return Next::Other,
             }
-            looks += 1;
-            if looks > waiting::FREE && must_stop_polling(looks, bell) {
+            if looks.must_end(self, bell) {
                 return Next::Nothing;
             }
         }
@@ -622,8 +647,8 @@ impl Engine {
         list: impl Fn() -> I,
         bell: &Arc<dyn Bell>,
     ) -> Option<EndOfOne> {
-        let mut looks = 1;
-        loop {
+        let mut looks = Looks::default();
+        for _ in 0..waiting::LOOKS_FOR_ONE {
             match self.end_first_at_once(list()) {
                 Asked::Found(end) => return Some(end),
                 Asked::Nothing => {}
@@ -634,16 +659,12 @@ impl Engine {
                 return None;
             }
             while !self.progress() {
-                looks += 1;
-                if looks > waiting::FREE && must_stop_polling(looks, bell) {
+                if looks.must_end(self, bell) {
                     return None;
                 }
             }
-            looks += 1;
-            if looks > waiting::LOOKS_FOR_ONE {
-                return None;
-            }
         }
+        None
     }
 
     /// The same for who asks, and has somebody to ask again.
@@ -710,7 +731,7 @@ impl Engine {
             return None;
         }
         let pattern = pattern(context, from, tag);
-        let mut looks = 1;
+        let mut looks = Looks::default();
         loop {
             if self.has_unexpected()
                 && let Some((_, id)) = self.core.matching.take(pattern)
@@ -719,15 +740,17 @@ impl Engine {
                 self.core.note_probed(&message);
                 return Some(message);
             }
-            if self.driven || looks > waiting::FREE && must_stop_polling(looks, bell) {
+            if self.driven {
                 return None;
             }
             // One by one: what comes behind the message is left to its own receive.
-            self.fabric.poll(&mut self.core, 1);
+            let moved = self.fabric.poll(&mut self.core, 1) != 0;
             if self.has_deferred() {
                 self.run_deferred();
             }
-            looks += 1;
+            if !moved && looks.must_end(self, bell) {
+                return None;
+            }
         }
     }
 

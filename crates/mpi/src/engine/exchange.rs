@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Bell, Next, Peer, Posted, Region, SharedBytes, waiting};
+use weft_fabric::{Bell, Next, Peer, Posted, Region, SharedBytes};
 use weft_matching::{Context, Source, Tag};
 
-use super::at_once::must_stop_polling;
+use super::at_once::Looks;
 use super::envelope::Envelope;
 use super::protocol::Protocol;
 use super::{Core, Engine};
@@ -146,7 +146,7 @@ impl Engine {
         }
         let envelope = Envelope::eager(context, tag, size as u64);
         let head = envelope.to_head();
-        let mut looks = 1;
+        let mut looks = Looks::default();
         loop {
             if self.has_unexpected() {
                 match self.core.take_kept_in_exchange(from, &envelope, into) {
@@ -174,8 +174,7 @@ impl Engine {
                     }
                 }
             }
-            looks += 1;
-            if looks > waiting::FREE && must_stop_polling(looks, bell) {
+            if looks.must_end(self, bell) {
                 return false;
             }
         }

@@ -24,7 +24,7 @@ use std::thread;
 use std::time::Instant;
 
 use weft_fabric::among_threads::{self, Among, PollsAmongThreads};
-use weft_fabric::waiting::{self, Step, Waiting};
+use weft_fabric::waiting::{self, Step, Turn, Waiting};
 use weft_fabric::{Guest, Peer, Subject};
 use weft_fiber::{self as fiber, Waiter};
 use weft_sys::error::keep_errno;
@@ -94,6 +94,11 @@ impl WaitFor<'_> {
             Self::Guest(subject, _) => Queue::Guest(subject),
             _ => Queue::Other,
         }
+    }
+
+    /// Whether it is something that a message of another rank brings.
+    fn is_for_messages(self) -> bool {
+        matches!(self, Self::Requests(_) | Self::Probe(_) | Self::Window(_))
     }
 }
 
@@ -253,6 +258,9 @@ impl<'a> Guard<'a> {
         let mut looks: u32 = 0;
         let mut among = PollsAmongThreads::default();
         let has_threads = !is_fiber && !self.is_used_by_owner_alone();
+        if what.is_for_messages() && !is_fiber && !has_threads {
+            self.take_turn();
+        }
         loop {
             looks = looks.wrapping_add(1);
             if self.neighbours.any && (is_fiber || looks.is_multiple_of(LOOKS_ALONE)) {
@@ -331,6 +339,16 @@ impl<'a> Guard<'a> {
                     return Some(answer);
                 }
             }
+        }
+    }
+
+    /// In a crowd, who waits has looked already, in vain: others have the core before the next look, and what is waited for is mostly
+    /// there then.
+    #[inline]
+    fn take_turn(&mut self) {
+        let bell = &**self.shared().bell();
+        if self.turns.take(bell, true) == Turn::Wait {
+            self.turns.left_to_waiting();
         }
     }
 

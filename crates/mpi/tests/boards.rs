@@ -320,7 +320,7 @@ fn between(drawn: &Drawn, from: usize, to: usize) -> Vec<i64> {
 }
 
 /// Blocks of these numbers of elements, with a gap of one element between each and the next.
-fn apart(numbers: &mut Numbers, counts: &[usize]) -> Blocks {
+pub fn apart(numbers: &mut Numbers, counts: &[usize]) -> Blocks {
     let starts = counts.iter().scan(0, |next, count| {
         let start = *next;
         *next += *count as i64 + 1;
@@ -363,7 +363,7 @@ fn code() -> weft_mpi::datatype::SignatureCode {
 }
 
 /// The elements of such blocks.
-fn laid_apart(parts: &[Vec<i64>]) -> Vec<i64> {
+pub fn laid_apart(parts: &[Vec<i64>]) -> Vec<i64> {
     parts
         .iter()
         .flat_map(|part| part.iter().copied().chain([-7]))

@@ -119,7 +119,7 @@ impl Comm {
         let peers = self.group.members().collect();
         let place = (self.context(), self.rank as usize);
         let mut engine = self.lock();
-        let id = engine.make_outstanding(place, peers, told, collectives)?;
+        let id = engine.make_outstanding(place, (peers, self.translation()), told, collectives)?;
         self.outstanding.store(TRIAL + 1 + id.0, Ordering::Relaxed);
         Ok(Some(id))
     }

@@ -2,17 +2,23 @@
 //! stamp.
 //!
 //! What is shown and taken is what the [blocking forms](super) show and take in their first epoch, but for a rank's own data: they
-//! are copied when the collective begins, and what is folded is read from the board, this rank's share, too, because the program's
-//! memory may be that of the result.
+//! are copied when it shows what it gives, and what is folded is read from the board, this rank's share, too, because the program's
+//! memory may be that of the result. Blocks of different lengths have a [file of their own](uneven).
+
+mod uneven;
 
 use weft_fabric::board::Board;
 use weft_fabric::{Region, SharedBytes};
 
-use super::{Demand, outline};
+use self::uneven::{Gets, Gives, UnevenExchange};
+use super::uneven::{ENTRY, table};
+use super::{COLLECTIVES, Demand, GATHERV, SCATTERV, outline};
 use crate::buffer::{self, Buffer};
 use crate::coll::{Blocks, Collective};
 use crate::engine::boards::{Attendance, Audience, Awaited, Shown, Transfer};
+use crate::error::Result;
 use crate::op::Combine;
+use crate::schedule::Schedule;
 
 /// What a rank shows.
 #[derive(Debug)]
@@ -41,6 +47,11 @@ enum Takes {
         offset: usize,
         into: Blocks,
     },
+    /// All that each of the others shows, of a length of its own.
+    Whole {
+        me: usize,
+        into: Blocks,
+    },
     /// Such a part from each of the first members, combined.
     Folded {
         count: usize,
@@ -51,14 +62,57 @@ enum Takes {
     },
 }
 
-/// What a rank does in a collective.
+/// What is shown and taken where all ranks know how much each gives.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+struct Even {
     shows: Shows,
     takes: Takes,
 }
 
+#[derive(Debug)]
+enum Way {
+    Even(Even),
+    Uneven(UnevenExchange),
+}
+
+/// What a rank does in a collective.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// What it gives itself, and where that goes.
+    own: Option<(Buffer, Buffer)>,
+    way: Way,
+}
+
 impl Transfer for Exchange {
+    #[inline]
+    fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region> {
+        if let Some((from, into)) = &self.own {
+            from.copy_to(into);
+        }
+        match &self.way {
+            Way::Even(even) => even.shown(scratch),
+            Way::Uneven(uneven) => uneven.shown(scratch),
+        }
+    }
+
+    #[inline]
+    fn left(&self, shown: &Shown<'_>) -> Result<Option<Box<Schedule>>> {
+        match &self.way {
+            Way::Even(_) => Ok(None),
+            Way::Uneven(uneven) => uneven.left(shown),
+        }
+    }
+
+    #[inline]
+    fn take(&self, shown: &Shown<'_>) -> bool {
+        match &self.way {
+            Way::Even(even) => even.take(shown),
+            Way::Uneven(uneven) => uneven.take(shown),
+        }
+    }
+}
+
+impl Even {
     #[inline]
     fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region> {
         let length = match &self.shows {
@@ -100,6 +154,12 @@ impl Transfer for Exchange {
                     let into = into.block(member);
                     let data = shown.data(member, *length, (*offset, into.bytes()));
                     fill(&into, data)
+                }
+            }),
+            Takes::Whole { me, into } => (0..shown.members()).all(|member| {
+                member == *me || {
+                    let into = into.block(member);
+                    fill(&into, shown.data(member, into.bytes(), (0, into.bytes())))
                 }
             }),
             Takes::Folded {
@@ -158,6 +218,7 @@ fn combine(collective: &Collective<'_>) -> Option<Combine> {
     let (Collective::Reduce { reduction, .. }
     | Collective::Allreduce { reduction, .. }
     | Collective::ReduceScatterBlock { reduction, .. }
+    | Collective::ReduceScatter { reduction, .. }
     | Collective::Scan { reduction, .. }
     | Collective::Exscan { reduction, .. }) = collective
     else {
@@ -173,13 +234,27 @@ pub(crate) fn demand(collective: &Collective<'_>, (rank, size): (usize, usize)) 
         Collective::Barrier
         | Collective::Bcast { .. }
         | Collective::Gather { .. }
+        | Collective::Gatherv { .. }
         | Collective::Scatter { .. }
         | Collective::Allgather { .. }
+        | Collective::Allgatherv { .. }
         | Collective::Alltoall { .. } => {}
+        Collective::Scatterv { .. } | Collective::Alltoallv { .. } if has_room_for_words(size) => {}
         _ => _ = combine(collective)?,
     }
-    outline(collective, rank, size).filter(|demand| demand.shown <= Board::INLINE)
+    let demand = outline(collective, rank, size)?;
+    let own = demand
+        .own
+        .map(|own| own.filter(|own| *own <= Board::INLINE));
+    (demand.shown <= Board::INLINE).then_some(Demand { own, ..demand })
 }
+
+/// Whether a table for so many ranks leaves room for a word for each of the others: if not, few would be shown.
+fn has_room_for_words(size: usize) -> bool {
+    table(size) + (size - 1) * size_of::<u64>() <= Board::INLINE
+}
+
+const _: () = assert!(ENTRY < size_of::<u64>(), "a word is more than its entry");
 
 impl Demand {
     /// What this rank does in the collective that asks for this, as number `number` of its communicator; `None` for arguments that
@@ -191,6 +266,10 @@ impl Demand {
         (me, size): (usize, usize),
         number: u32,
     ) -> Option<(Attendance, Exchange)> {
+        if self.own.is_some() {
+            return self.begin_uneven(collective, (me, size), number);
+        }
+        let mut own = None;
         let each = self.each;
         let all = Some(Awaited::All);
         let everybody = (Audience::All, all);
@@ -225,9 +304,7 @@ impl Demand {
                 receive: Some(receive),
                 root,
             } if me == *root => {
-                if let Some(send) = send {
-                    send.copy_to(&receive.block(me));
-                }
+                own = send.as_ref().map(|send| (send.clone(), receive.block(me)));
                 let takes = Takes::Each {
                     me,
                     length: each,
@@ -245,9 +322,7 @@ impl Demand {
                 receive,
                 root,
             } if me == *root => {
-                if let Some(receive) = receive {
-                    send.block(me).copy_to(receive);
-                }
+                own = (receive.as_ref()).map(|receive| (send.block(me), receive.clone()));
                 let shows = Shows::Blocks(send.clone(), me);
                 ((Audience::Mine, None), shows, Takes::Nothing)
             }
@@ -256,26 +331,25 @@ impl Demand {
                 let waits = (Audience::Nobody, Some(Awaited::One(*root)));
                 (waits, Shows::Nothing, takes)
             }
-            Collective::Allgather { send, receive } => {
-                let shows = match send {
-                    Some(send) => {
-                        send.copy_to(&receive.block(me));
-                        Shows::Data(send.clone())
+            Collective::Allgather { send, receive } | Collective::Allgatherv { send, receive } => {
+                let block = receive.block(me);
+                let into = receive.clone();
+                let takes = if matches!(collective, Collective::Allgather { .. }) {
+                    Takes::Each {
+                        me,
+                        length: each,
+                        offset: 0,
+                        into,
                     }
-                    None => Shows::Data(receive.block(me)),
+                } else {
+                    Takes::Whole { me, into }
                 };
-                let takes = Takes::Each {
-                    me,
-                    length: each,
-                    offset: 0,
-                    into: receive.clone(),
-                };
+                let shows = Shows::Data(send.as_ref().unwrap_or(&block).clone());
+                own = send.as_ref().map(|send| (send.clone(), block));
                 (everybody, shows, takes)
             }
             Collective::Alltoall { send, receive } => {
-                if let Some(send) = send {
-                    send.block(me).copy_to(&receive.block(me));
-                }
+                own = (send.as_ref()).map(|send| (send.block(me), receive.block(me)));
                 let shows = Shows::Blocks(send.as_ref().unwrap_or(receive).clone(), me);
                 let takes = Takes::Each {
                     me,
@@ -306,6 +380,16 @@ impl Demand {
                 let takes = fold(size, me * receive.bytes(), receive)?;
                 (everybody, Shows::Data(send.clone()), takes)
             }
+            Collective::ReduceScatter {
+                send,
+                receive,
+                counts,
+                reduction,
+            } => {
+                let before: usize = counts.iter().take(me).sum();
+                let takes = fold(size, before * reduction.datatype.size(), receive)?;
+                (everybody, Shows::Data(send.clone()), takes)
+            }
             Collective::Scan { send, receive, .. } => {
                 let waits = (Audience::Above, Some(Awaited::First(me + 1)));
                 let takes = fold(me + 1, 0, receive)?;
@@ -323,6 +407,75 @@ impl Demand {
             _ => return None,
         };
         let attendance = Attendance::new(self.call(number), audience, awaited);
-        Some((attendance, Exchange { shows, takes }))
+        let way = Way::Even(Even { shows, takes });
+        Some((attendance, Exchange { own, way }))
+    }
+
+    /// The same where each rank gives a number of bytes of its own.
+    fn begin_uneven(
+        &self,
+        collective: &Collective<'_>,
+        (me, size): (usize, usize),
+        number: u32,
+    ) -> Option<(Attendance, Exchange)> {
+        let mut own = None;
+        let mut is_in_place = false;
+        let all = Some(Awaited::All);
+        let (name, (audience, awaited), gives, gets) = match collective {
+            Collective::Gatherv {
+                send,
+                receive: Some(receive),
+                root,
+            } if me == *root => {
+                own = send.as_ref().map(|send| (send.clone(), receive.block(me)));
+                let gets = Gets::Each(receive.clone());
+                let waits = (Audience::Nobody, all);
+                (COLLECTIVES[GATHERV], waits, Gives::Nothing, gets)
+            }
+            Collective::Gatherv { send, root, .. } => {
+                let gives = Gives::One(*root, send.clone()?);
+                let waits = (Audience::Root(*root), None);
+                (COLLECTIVES[GATHERV], waits, gives, Gets::Nothing)
+            }
+            Collective::Scatterv {
+                send: Some(send),
+                receive,
+                root,
+            } if me == *root => {
+                own = (receive.as_ref()).map(|receive| (send.block(me), receive.clone()));
+                let gives = Gives::Each(send.clone());
+                let waits = (Audience::Mine, None);
+                (COLLECTIVES[SCATTERV], waits, gives, Gets::Nothing)
+            }
+            Collective::Scatterv { receive, root, .. } => {
+                let gets = Gets::OfOne(*root, receive.clone()?);
+                let waits = (Audience::Nobody, Some(Awaited::One(*root)));
+                (COLLECTIVES[SCATTERV], waits, Gives::Nothing, gets)
+            }
+            Collective::Alltoallv {
+                name,
+                send,
+                receive,
+            } => {
+                own = (send.as_ref()).map(|send| (send.block(me), receive.block(me)));
+                is_in_place = send.is_none();
+                let gives = Gives::Each(send.as_ref().unwrap_or(receive).clone());
+                let gets = Gets::OfEach(receive.clone());
+                (*name, (Audience::All, all), gives, gets)
+            }
+            _ => return None,
+        };
+        let way = Way::Uneven(UnevenExchange {
+            name,
+            note: self.note,
+            me,
+            size,
+            gives,
+            is_shown: self.own.flatten().is_some(),
+            gets,
+            is_in_place,
+        });
+        let attendance = Attendance::new(self.call(number), audience, awaited);
+        Some((attendance, Exchange { own, way }))
     }
 }

@@ -8,6 +8,8 @@
 //! Both are collectives of the engine, of which all members begin the same. A loss, or a communicator that is revoked, ends them, and
 //! there is no board.
 
+use std::sync::Arc;
+
 use weft_fabric::board::Board;
 use weft_fabric::{Peer, Region, SharedKey, SharedMemory};
 
@@ -20,6 +22,7 @@ use super::memory::Abandoned;
 use super::outstanding::Outstanding;
 use crate::buffer;
 use crate::error::Result;
+use crate::group::Group;
 
 /// Bytes that rank 0 tells: whether there is a block, and its key.
 pub(crate) const KEY: usize = 9;
@@ -83,7 +86,7 @@ impl Engine {
     pub(crate) fn make_outstanding(
         &mut self,
         (context, me): (u32, usize),
-        peers: Box<[Peer]>,
+        (peers, group): (Box<[Peer]>, Option<Arc<Group>>),
         told: Told,
         [first, second]: [(Schedule, CollectiveContext); 2],
     ) -> Result<BoardId> {
@@ -101,7 +104,7 @@ impl Engine {
         let revoked = self.core.lost.refusal(context);
         let lost = peers.iter().find_map(|peer| self.core.lost.error_of(*peer));
         let lost = revoked.or(lost);
-        let mut place = Outstanding::new(context | 1, peers, me, lost);
+        let mut place = Outstanding::new((context | 1, group), peers, me, lost);
         place.making = Some(Making {
             stage: Stage::Key(Box::new(second)),
             request,

@@ -1,5 +1,7 @@
 //! The boards of all communicators for what is outstanding, and how the engine begins it, goes on from it and ends it.
 
+use std::sync::Arc;
+
 use weft_fabric::Peer;
 use weft_fabric::board::{Board, MOST_OUTSTANDING};
 
@@ -14,7 +16,9 @@ use super::super::BoardId;
 use super::super::communicator_board::BoardCall;
 use super::super::epochs::in_call;
 use super::super::making::Making;
-use super::{Attendance, Begun, Coming, LOOKS_AT_ONCE, Outstanding, Queued, Shown, Transfer, wish};
+use super::{
+    Attendance, Begun, Coming, Ending, LOOKS_AT_ONCE, Outstanding, Queued, Transfer, wish,
+};
 use crate::error::{Error, Result};
 
 /// The boards of all communicators for what is outstanding.
@@ -249,28 +253,32 @@ impl Engine {
             {
                 let there = (0..LOOKS_AT_ONCE)
                     .any(|_| !matches!(place.coming(&mut attendance), Coming::Missing));
-                if there && matches!(place.coming(&mut attendance), Coming::There) {
-                    let taken = place.board.as_ref().is_some_and(|board| {
-                        let epoch = attendance.epoch;
-                        transfer.take(&Shown { board, epoch })
-                    });
-                    if taken {
-                        self.note_ended(id, false);
-                        return Ok(Begun::AtOnce);
+                if there
+                    && matches!(place.coming(&mut attendance), Coming::There)
+                    && let Some(shown) = place.shown_at(attendance.epoch)
+                {
+                    match transfer.left(&shown) {
+                        Ok(None) if transfer.take(&shown) => {
+                            self.note_ended(id, false);
+                            return Ok(Begun::AtOnce);
+                        }
+                        Ok(Some(left)) => {
+                            let queued = self.queued(context, attendance, transfer, None);
+                            let request = queued.request;
+                            self.go_on_by_messages(id, &queued, left);
+                            return Ok(Begun::Request(request));
+                        }
+                        // It is found again where it ends.
+                        _ => {}
                     }
                 }
                 place.shown = 1;
             }
         }
-        let request = self.core.requests.insert(context, None, Work::Schedule);
-        let queued = Queued {
-            attendance,
-            transfer: Box::new(transfer),
-            request,
-            by_messages: by_messages.map(Box::new),
-        };
+        let queued = self.queued(context, attendance, transfer, by_messages);
+        let request = queued.request;
         if let Some(error) = failure {
-            self.end_outstanding(id, queued, Some(error));
+            self.fail_outstanding(id, queued, &error);
             return Ok(Begun::Request(request));
         }
         let boards = &mut self.core.boards.outstanding;
@@ -286,6 +294,38 @@ impl Engine {
         Ok(Begun::Request(request))
     }
 
+    /// A collective with a request of its own, which the caller has room for.
+    fn queued<T: Transfer + 'static>(
+        &mut self,
+        context: u32,
+        attendance: Attendance,
+        transfer: T,
+        by_messages: Option<(Schedule, CollectiveContext)>,
+    ) -> Queued {
+        Queued {
+            attendance,
+            transfer: Box::new(transfer),
+            request: self.core.requests.insert(context, None, Work::Schedule),
+            by_messages: by_messages.map(Box::new),
+        }
+    }
+
+    /// What is left of a collective that has come to its end on the board goes by messages.
+    fn go_on_by_messages(&mut self, id: BoardId, queued: &Queued, left: Box<Schedule>) {
+        let Some(place) = self.core.boards.outstanding.get_mut(id) else {
+            return;
+        };
+        let number = queued.attendance.call.note.number;
+        let context = CollectiveContext::new(place.context, place.group.clone(), number);
+        self.begin_schedule(Arc::from(left), context, queued.request);
+        // Behind its first steps: they copy what lies where something is taken to.
+        let place = self.core.boards.outstanding.get_mut(id);
+        let place = place.as_deref();
+        if let Some(shown) = place.and_then(|place| place.shown_at(queued.attendance.epoch)) {
+            let _ = queued.transfer.take(&shown);
+        }
+    }
+
     /// Shows and ends what can be of the collectives that are outstanding. True if one has ended.
     pub(in crate::engine) fn look_at_outstanding(&mut self) -> bool {
         let mut moved = false;
@@ -297,9 +337,18 @@ impl Engine {
                 let Self { core, fabric, .. } = self;
                 let place = core.boards.outstanding.get_mut(id);
                 let ended = place.and_then(|place| place.next_ended(&mut **fabric));
-                let Some((queued, error)) = ended else { break };
+                let Some((queued, ending)) = ended else { break };
                 moved = true;
-                self.end_outstanding(id, queued, error);
+                match ending {
+                    Ending::Well => self.end_outstanding(id, queued, None),
+                    Ending::Failed(error) => self.fail_outstanding(id, queued, &error),
+                    Ending::Truncated(error) => {
+                        let error = in_call(&queued.attendance.call, &error);
+                        self.tell_difference(id, &queued.attendance.call, &error);
+                        self.end_outstanding(id, queued, Some(error));
+                    }
+                    Ending::Left(left) => self.go_on_by_messages(id, &queued, left),
+                }
             }
             let boards = &mut self.core.boards.outstanding;
             let place = boards.get_mut(id);
@@ -337,14 +386,17 @@ impl Engine {
         false
     }
 
+    /// A collective has ended in an error that does not say in which call.
+    #[cold]
+    fn fail_outstanding(&mut self, id: BoardId, queued: Queued, error: &Error) {
+        self.tell_difference(id, &queued.attendance.call, error);
+        let error = in_call(&queued.attendance.call, error);
+        self.end_outstanding(id, queued, Some(error));
+    }
+
     /// A collective has ended.
     fn end_outstanding(&mut self, id: BoardId, queued: Queued, error: Option<Error>) {
-        let call = queued.attendance.call;
-        let found = error
-            .as_ref()
-            .is_some_and(|error| self.tell_difference(id, &call, error));
-        let error = error.map(|error| in_call(&call, &error));
-        self.note_ended(id, error.is_some() || found);
+        self.note_ended(id, error.is_some());
         if let Some(slot) = self.core.requests.get_mut(queued.request) {
             slot.fail(error);
         }
@@ -353,17 +405,16 @@ impl Engine {
 
     /// If this rank has found that a member does something else, the others are told.
     #[cold]
-    fn tell_difference(&mut self, id: BoardId, call: &BoardCall, error: &Error) -> bool {
+    fn tell_difference(&mut self, id: BoardId, call: &BoardCall, error: &Error) {
         let Some(place) = self.core.boards.outstanding.get_mut(id) else {
-            return false;
+            return;
         };
         if place.reason(call).is_some() || !is_mismatch(error) {
-            return false;
+            return;
         }
         let (context, peers) = (place.context, place.peers.clone());
         let which = (context, Some(call.note.number));
         self.tell_of_mismatch(which, &peers, error);
-        true
     }
 
     fn note_ended(&mut self, id: BoardId, failed: bool) {

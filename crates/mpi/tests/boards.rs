@@ -81,6 +81,14 @@ impl Numbers {
         (self.stride == 1).then_some((region, code))
     }
 
+    /// Changes them, where no operation is under way.
+    pub fn set(&mut self, values: &[i64]) {
+        let numbers = self.memory.iter_mut().step_by(self.stride);
+        numbers
+            .zip(values)
+            .for_each(|(number, value)| *number = *value);
+    }
+
     pub fn values(&self) -> Vec<i64> {
         if self.stride > 1 {
             assert!(self.memory.iter().skip(1).step_by(2).all(|gap| *gap == -1));

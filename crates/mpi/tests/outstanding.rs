@@ -21,6 +21,8 @@ struct Begun {
     request: RequestId,
     kind: u64,
     _out: Numbers,
+    /// What is where its result goes.
+    initial: Vec<i64>,
     into: Numbers,
     expected: Option<Vec<i64>>,
 }
@@ -154,6 +156,15 @@ fn uneven(
 
 /// Begins collective `number`, which all ranks draw alike.
 fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun, Error> {
+    draw(comm, random, number, |collective| comm.begin(collective))
+}
+
+fn draw(
+    comm: &Comm,
+    random: &mut SeededRandom,
+    number: usize,
+    begin: impl FnOnce(Collective<'_>) -> Result<RequestId, Error>,
+) -> Result<Begun, Error> {
     let (me, size) = (comm.rank() as usize, comm.size() as usize);
     let mut below = |limit: u64| random.up_to(limit - 1);
     let kind = below(KINDS);
@@ -326,11 +337,13 @@ fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun,
             }
         }
     };
-    let request = comm.begin(collective)?;
+    let initial = into.values();
+    let request = begin(collective)?;
     Ok(Begun {
         request,
         kind,
         _out: out,
+        initial,
         into,
         expected,
     })
@@ -425,6 +438,153 @@ fn random_collectives_are_right_without_common_memory_and_under_faults() {
             panic!("seed {seed}: {failure}");
         }
     }
+}
+
+/// Persistent ones, which each rank starts and ends in an order of its own, alone or several at a time, some of them never; others
+/// come and go meanwhile.
+fn play_persistent(comm: &Comm, seed: u64, rounds: usize) -> Result<(), Error> {
+    let process = comm.process();
+    let mut random = SeededRandom::new(seed);
+    let mut alone = SeededRandom::new(seed ^ u64::from(comm.rank() + 1) << 20);
+    let mut kept: Vec<Begun> = Vec::new();
+    let prepare = |random: &mut SeededRandom, number| {
+        draw(comm, random, number, |collective| comm.prepare(collective))
+    };
+    for number in 0..12 {
+        kept.push(prepare(&mut random, number)?);
+    }
+    for round in 0..rounds {
+        if random.up_to(3) == 0 {
+            let place = random.up_to(kept.len() as u64 - 1) as usize;
+            process.free_request(kept[place].request)?;
+            kept[place] = prepare(&mut random, 100 + round)?;
+        }
+        let mut order: Vec<usize> = (0..kept.len()).filter(|_| random.up_to(4) > 0).collect();
+        let shuffle = |alone: &mut SeededRandom, order: &mut [usize]| {
+            for place in 1..order.len() {
+                order.swap(place, alone.up_to(place as u64) as usize);
+            }
+        };
+        shuffle(&mut alone, &mut order);
+        for place in &order {
+            let one = &mut kept[*place];
+            one.into.set(&one.initial);
+        }
+        let requests: Vec<_> = order.iter().map(|place| kept[*place].request).collect();
+        if alone.up_to(1) == 0 {
+            process.start_all(requests.into_iter())?;
+        } else {
+            for request in requests {
+                process.start(request)?;
+                if alone.up_to(7) == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        }
+        if random.up_to(5) == 0 {
+            comm.run(Collective::Barrier)?;
+        }
+        shuffle(&mut alone, &mut order);
+        for place in order {
+            process.wait(kept[place].request)?;
+            kept[place].check();
+        }
+    }
+    // In an order of each rank, and some under way.
+    let last: Vec<_> = kept.iter().map(|one| one.request).collect();
+    process.start_all(last.iter().copied())?;
+    if alone.up_to(1) == 0 {
+        kept.reverse();
+    }
+    for one in &kept {
+        process.free_request(one.request)?;
+    }
+    comm.run(Collective::Barrier)?;
+    for number in 0..40 {
+        let begun = begin(comm, &mut random, 1000 + number)?;
+        process.wait(begun.request)?;
+        begun.check();
+    }
+    // Their memory stays until all have ended: those of the others need this rank.
+    comm.run(Collective::Barrier)?;
+    std::mem::forget(kept);
+    Ok(())
+}
+
+#[test]
+fn random_persistent_collectives_are_right_everywhere() {
+    for ranks in [1, 2, 3, 7] {
+        everywhere(ranks, |process| {
+            let rounds = if cfg!(miri) { 2 } else { 60 };
+            play_persistent(&process.world(), u64::from(ranks), rounds).unwrap();
+        });
+    }
+    threads(Shm::group(17).expect("a memory file"), &|process| {
+        play_persistent(&process.world(), 17, 40).unwrap();
+    });
+}
+
+#[test]
+fn random_persistent_collectives_are_right_without_common_memory_and_under_faults() {
+    for seed in 0..20 {
+        let mut config = Config::faulty(4, seed);
+        config.shares_memory = seed % 2 == 0;
+        let outcome = World::new(config).run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            play_persistent(&process.world(), seed, 10).unwrap();
+            process.finish().unwrap();
+        });
+        if let Err(failure) = outcome {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Persistent ones of few bytes send no message once their board is made; one that is there ends in its start.
+#[test]
+fn a_persistent_one_starts_on_its_board() {
+    on_threads(2, |process| {
+        let world = process.world();
+        let request = world.prepare(Collective::Barrier).unwrap();
+        let again = |times| {
+            for _ in 0..times {
+                process.start(request).unwrap();
+                process.wait(request).unwrap();
+            }
+        };
+        again(3);
+        let sent = || -> u64 {
+            let counters = process.counters();
+            counters.eager().messages.get() + counters.rendezvous().messages.get()
+        };
+        let before = sent();
+        again(100);
+        assert_eq!(sent(), before);
+        assert_eq!(process.counters().collectives_now(), 0);
+        process.free_request(request).unwrap();
+    });
+}
+
+/// Ranks whose persistent ones are different get an error that says so.
+#[test]
+fn persistent_ones_that_do_not_fit_are_an_error() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let mut data = Numbers::zeros(1, false);
+        let request = match world.rank() {
+            0 => world.prepare(Collective::Barrier).unwrap(),
+            _ => {
+                let data = data.buffer();
+                let bcast = Collective::Bcast { data, root: 0 };
+                world.prepare(bcast).unwrap()
+            }
+        };
+        process.start(request).unwrap();
+        let error = process.wait(request).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Other, "{error}");
+        let other = ["MPI_Bcast", "MPI_Barrier"][world.rank() as usize];
+        assert!(error.text().contains(other), "{error}");
+    });
 }
 
 #[test]

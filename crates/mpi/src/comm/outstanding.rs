@@ -1,11 +1,16 @@
 //! Board of a communicator for its outstanding collectives: when it is made, and which non-blocking collectives use it.
 //!
+//! Each persistent collective of few bytes has a board of its own, made when it is: the order in which they are made is the same on all
+//! ranks, that of their starts is not.
+//!
 //! ```text
 //!   trial ── collectives that a board would do ──► being made, while they wait ──► used
 //!                                                        └── not all can have it ──► never
 //! ```
 //!
 //! All members decide alike: they count alike, and go by facts that the standard makes equal on all ranks.
+
+use std::sync::Arc;
 
 use weft_atomic::Ordering;
 use weft_fabric::Region;
@@ -17,7 +22,7 @@ use crate::buffer::Buffer;
 use crate::coll::{self, Collective, Members, Reduction, on_board};
 use crate::datatype::Basic;
 use crate::engine::RequestId;
-use crate::engine::boards::{Begun, BoardId, Told};
+use crate::engine::boards::{Begun, BoardId, ByMessages, Repeated, Told};
 use crate::error::Result;
 use crate::op::{Op, Predefined};
 use crate::schedule::{CollectiveContext, Schedule};
@@ -52,7 +57,7 @@ impl Comm {
             },
         };
         let number = self.next_number(Form::Nonblocking);
-        let begin = |by_messages| {
+        let begin = |by_messages: Option<ByMessages>| {
             let (attendance, exchange) = demand.begin(collective, (rank, size), number)?;
             let mut engine = self.lock();
             let place = (id, self.context());
@@ -74,11 +79,11 @@ impl Comm {
         &self,
         collective: &Collective<'_>,
         number: u32,
-        begin: impl FnOnce(Option<(Schedule, CollectiveContext)>) -> Option<Result<Begun>>,
+        begin: impl FnOnce(Option<ByMessages>) -> Option<Result<Begun>>,
     ) -> Result<RequestId> {
-        let schedule = collective.clone().schedule(|| Members::of(self))?;
+        let schedule = Arc::new(collective.clone().schedule(|| Members::of(self))?);
         let context = CollectiveContext::new(self.context() | 1, self.translation(), number);
-        match begin(Some((schedule.clone(), context.clone()))) {
+        match begin(Some((Arc::clone(&schedule), context.clone()))) {
             Some(Ok(Begun::AtOnce)) => Ok(RequestId::DONE),
             Some(Ok(Begun::Request(request))) => Ok(request),
             Some(Err(error)) => Err(error),
@@ -96,6 +101,14 @@ impl Comm {
             self.outstanding.store(state + 1, Ordering::Relaxed);
             return Ok(None);
         }
+        let made = self.make_outstanding(Form::Nonblocking)?;
+        let state = made.map_or(NEVER, |id| TRIAL + 1 + id.0);
+        self.outstanding.store(state, Ordering::Relaxed);
+        Ok(made)
+    }
+
+    /// Begins to make a board for outstanding collectives, by two of this form; `None` if there can be none.
+    fn make_outstanding(&self, form: Form) -> Result<Option<BoardId>> {
         let members = self.size() as usize;
         let engine = self.lock();
         let share = |peer| peer == self.process.me() || engine.shares_memory(peer);
@@ -103,7 +116,6 @@ impl Comm {
             Board::bytes_outstanding_for(members).is_some() && self.group.members().all(share);
         drop(engine);
         if !is_possible {
-            self.outstanding.store(NEVER, Ordering::Relaxed);
             return Ok(None);
         }
         let told = Told::new();
@@ -114,14 +126,39 @@ impl Comm {
                 name: NAME,
                 ..schedule
             };
-            (schedule, self.next_collective(Form::Nonblocking))
+            (schedule, self.next_collective(form))
         });
         let peers = self.group.members().collect();
         let place = (self.context(), self.rank as usize);
         let mut engine = self.lock();
-        let id = engine.make_outstanding(place, (peers, self.translation()), told, collectives)?;
-        self.outstanding.store(TRIAL + 1 + id.0, Ordering::Relaxed);
+        let peers = (peers, self.translation());
+        let told = (told, matches!(form, Form::Persistent));
+        let id = engine.make_outstanding(place, peers, told, collectives)?;
         Ok(Some(id))
+    }
+
+    /// What each start of a persistent collective is on a board of its own; `None` if it is not for that. Its arguments have been
+    /// checked, and this is its number.
+    pub(super) fn repeat_on_board(
+        &self,
+        collective: &Collective<'_>,
+        number: u32,
+    ) -> Result<Option<Repeated>> {
+        if self.board.load(Ordering::Relaxed) == NEVER {
+            return Ok(None);
+        }
+        let place = (self.rank as usize, self.size() as usize);
+        let Some(demand) = on_board::outstanding::demand(collective, place) else {
+            return Ok(None);
+        };
+        let begun = demand.begin(collective, place, number);
+        let made = self.make_outstanding(Form::Persistent)?;
+        let repeated = begun.zip(made);
+        Ok(repeated.map(|((attendance, exchange), board)| Repeated {
+            board,
+            attendance,
+            transfer: Arc::new(exchange),
+        }))
     }
 
     /// All members find out whether all say 1.
@@ -139,7 +176,7 @@ impl Comm {
     pub(super) fn leave_outstanding(&self) {
         let state = self.outstanding.swap(NEVER, Ordering::Relaxed);
         if state != NEVER && state > TRIAL {
-            self.lock().drop_outstanding(self.context() | 1);
+            self.lock().drop_outstanding(BoardId(state - (TRIAL + 1)));
         }
     }
 }

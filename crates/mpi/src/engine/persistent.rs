@@ -85,9 +85,8 @@ impl Engine {
                 self.core.complete(id);
                 Ok(())
             }
-            PersistentOperation::Collective { schedule, context } => {
-                let (schedule, context) = (Arc::clone(schedule), context.clone());
-                self.begin_schedule(schedule, context, id);
+            PersistentOperation::Collective { .. } => {
+                self.start_collective_again(id);
                 Ok(())
             }
             PersistentOperation::Partitioned(Some(channel)) => {
@@ -102,6 +101,29 @@ impl Engine {
             slot.make_inactive();
         }
         begun
+    }
+
+    /// Starts a persistent collective.
+    fn start_collective_again(&mut self, id: RequestId) {
+        // Nobody looks at the request meanwhile.
+        let slot = self.core.requests.get_mut(id);
+        let Some(operation) = slot.and_then(|slot| slot.on_complete_mut().persistent.take()) else {
+            return;
+        };
+        if let PersistentOperation::Collective {
+            by_messages,
+            on_board,
+        } = &*operation
+        {
+            let on_board = on_board.as_deref();
+            if !on_board.is_some_and(|it| self.start_on_board(it, id, by_messages)) {
+                let (schedule, context) = by_messages.clone();
+                self.begin_schedule(schedule, context, id);
+            }
+        }
+        if let Some(slot) = self.core.requests.get_mut(id) {
+            slot.on_complete_mut().persistent = Some(operation);
+        }
     }
 
     /// Begins the send of a persistent request.

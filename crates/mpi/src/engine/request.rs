@@ -414,9 +414,10 @@ impl Request {
             } => Work::receive(buffer.clone()),
             PersistentOperation::Receive { from: None, .. }
             | PersistentOperation::Partitioned(None) => Work::receive_nothing(),
-            PersistentOperation::Send { .. }
-            | PersistentOperation::Collective { .. }
-            | PersistentOperation::Partitioned(Some(_)) => Work::Nothing,
+            PersistentOperation::Collective { .. } => Work::Schedule,
+            PersistentOperation::Send { .. } | PersistentOperation::Partitioned(Some(_)) => {
+                Work::Nothing
+            }
         };
         self.outcome = Outcome::NONE;
         self.phase = Phase::Active;

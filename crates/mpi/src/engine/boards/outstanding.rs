@@ -31,6 +31,7 @@ use super::super::collective_mismatch::LOSS_DELAY;
 use super::super::collective_note::CollectiveNote;
 use super::super::request_id::RequestId;
 use super::super::schedule::{CollectiveContext, Schedule};
+use super::BoardId;
 use super::communicator_board::{Awaited, BoardCall, disagreement, other_length};
 use super::epochs::{Audience, LOOKS, LOOKS_AT_OTHER_CORES, intern, wake, wake_other};
 use super::history::{History, shown_in};
@@ -108,7 +109,7 @@ impl Shown<'_> {
 const TOO_LONG: &str = "reads more from a board than it holds";
 
 /// One collective of this rank.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attendance {
     pub call: BoardCall,
     /// Who waits for this rank.
@@ -160,10 +161,30 @@ enum Coming {
 #[derive(Debug)]
 struct Queued {
     attendance: Attendance,
-    transfer: Box<dyn Transfer>,
+    transfer: Arc<dyn Transfer>,
     request: RequestId,
     /// How it is done if there will be no board.
-    by_messages: Option<Box<(Schedule, CollectiveContext)>>,
+    by_messages: Option<Box<ByMessages>>,
+}
+
+/// How a collective is done by messages.
+pub(crate) type ByMessages = (Arc<Schedule>, CollectiveContext);
+
+/// A persistent collective on a board of its own: what each start of it is. Members may start different ones in different orders.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeated {
+    pub board: BoardId,
+    pub attendance: Attendance,
+    pub transfer: Arc<dyn Transfer>,
+}
+
+/// How far a collective comes that is new on its board.
+enum Start {
+    Ended,
+    /// It ends behind these messages.
+    Left(Box<Schedule>),
+    Waits,
+    Fails(Error),
 }
 
 /// How a collective of the queue ends.
@@ -253,11 +274,11 @@ impl Outstanding {
 
     /// Arrives for a collective, if there is room: false, without effect, if not.
     #[inline]
-    fn show(
+    fn show<T: Transfer + ?Sized>(
         &mut self,
         fabric: &mut dyn Fabric,
         attendance: &mut Attendance,
-        transfer: &dyn Transfer,
+        transfer: &T,
         is_other_awake: impl FnOnce(Peer) -> bool,
     ) -> bool {
         let Some(board) = self

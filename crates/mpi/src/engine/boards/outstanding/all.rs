@@ -17,7 +17,8 @@ use super::super::communicator_board::BoardCall;
 use super::super::epochs::in_call;
 use super::super::making::Making;
 use super::{
-    Attendance, Begun, Coming, Ending, LOOKS_AT_ONCE, Outstanding, Queued, Transfer, wish,
+    Attendance, Begun, ByMessages, Coming, Ending, LOOKS_AT_ONCE, Outstanding, Queued, Repeated,
+    Start, Transfer, wish,
 };
 use crate::error::{Error, Result};
 
@@ -52,8 +53,9 @@ impl OutstandingBoards {
         self.places.iter_mut().flatten()
     }
 
-    fn of_context(&self, context: u32) -> Option<&Outstanding> {
-        self.all().find(|place| place.context == context)
+    /// That of a communicator, and those of its persistent collectives.
+    fn of_context(&self, context: u32) -> impl Iterator<Item = &Outstanding> {
+        self.all().filter(move |place| place.context == context)
     }
 
     pub fn add(&mut self, place: Outstanding) -> BoardId {
@@ -111,17 +113,17 @@ impl OutstandingBoards {
 
     /// A collective of a context is done by messages, and its rank is about to sleep over it.
     pub fn stand_aside(&self, context: u32, number: u32) {
-        if let Some(board) = self.of_context(context).and_then(|it| it.board.as_ref()) {
-            board.stand_aside(number);
-        }
+        let boards = self.of_context(context).filter_map(|it| it.board.as_ref());
+        boards.for_each(|board| board.stand_aside(number));
     }
 
-    /// A member that is in the epoch after this rank's, and what it does there, with its number.
-    pub fn ahead(&self, context: u32) -> Option<(Peer, CollectiveNote, u32)> {
-        let place = self.of_context(context)?;
-        let (member, note) = place.board.as_ref()?.ahead()?;
-        let call = CollectiveNote::from_bits(note.call);
-        Some((place.peers[member], call, note.number))
+    /// Members that are in the epoch after this rank's, and what they do there, with its number.
+    pub fn ahead(&self, context: u32) -> impl Iterator<Item = (Peer, CollectiveNote, u32)> + '_ {
+        self.of_context(context).filter_map(|place| {
+            let (member, note) = place.board.as_ref()?.ahead()?;
+            let call = CollectiveNote::from_bits(note.call);
+            Some((place.peers[member], call, note.number))
+        })
     }
 
     /// The collectives under way, each with its context.
@@ -156,7 +158,8 @@ impl OutstandingBoards {
 
     /// The members of the communicator with this context.
     pub fn members_of(&self, context: u32) -> Option<Box<[Peer]>> {
-        self.of_context(context).map(|place| place.peers.clone())
+        let mut places = self.of_context(context);
+        places.next().map(|place| place.peers.clone())
     }
 
     /// The name of the collective that ends with a request, and the members for which it waits; or the request for which it
@@ -178,19 +181,11 @@ impl OutstandingBoards {
         })
     }
 
-    /// Takes out the board of a communicator that is freed, if nothing is outstanding; otherwise that follows.
-    pub fn free(&mut self, which: impl Fn(&Outstanding) -> bool) -> Option<Outstanding> {
-        let of = |place: &mut Option<Outstanding>| match place {
-            Some(it) if which(it) => {
-                it.is_freed = true;
-                it.is_idle()
-            }
-            _ => false,
-        };
-        self.places.iter_mut().find_map(|place| {
-            let is_over = of(place);
-            place.take_if(|_| is_over)
-        })
+    /// Takes out a board that is freed, if nothing is outstanding; otherwise that follows.
+    pub fn free(&mut self, id: BoardId) -> Option<Outstanding> {
+        let place = self.places.get_mut(id.0 as usize)?;
+        place.as_mut()?.is_freed = true;
+        place.take_if(|place| place.is_idle())
     }
 }
 
@@ -206,14 +201,9 @@ impl Engine {
         (id, context): (BoardId, u32),
         mut attendance: Attendance,
         transfer: T,
-        by_messages: Option<(Schedule, CollectiveContext)>,
+        by_messages: Option<ByMessages>,
     ) -> Result<Begun> {
-        let Self {
-            core,
-            fabric,
-            writers,
-            ..
-        } = self;
+        let core = &mut self.core;
         let Some(place) = core.boards.outstanding.get_mut(id) else {
             return Ok(Begun::ByMessages);
         };
@@ -226,60 +216,128 @@ impl Engine {
             }
         }
         core.requests.check_room()?;
+        let start = self.show_new(id, &mut attendance, &transfer);
+        if matches!(start, Start::Ended) {
+            return Ok(Begun::AtOnce);
+        }
+        let request = self.core.requests.insert(context, None, Work::Schedule);
+        let queued = Queued {
+            attendance,
+            transfer: Arc::new(transfer),
+            request,
+            by_messages: by_messages.map(Box::new),
+        };
+        self.go_on_with_new(id, start, queued);
+        Ok(Begun::Request(request))
+    }
+
+    /// Starts a persistent collective, whose request is `request`. False, without effect, if it has no board.
+    #[inline]
+    pub(in crate::engine) fn start_on_board(
+        &mut self,
+        repeated: &Repeated,
+        request: RequestId,
+        by_messages: &ByMessages,
+    ) -> bool {
+        let id = repeated.board;
+        let place = self.core.boards.outstanding.get(id);
+        let Some(is_making) = place
+            .filter(|place| place.board.is_some() || place.making.is_some())
+            .map(|place| place.making.is_some())
+        else {
+            return false;
+        };
+        let mut attendance = repeated.attendance.clone();
+        let start = self.show_new(id, &mut attendance, &*repeated.transfer);
+        if matches!(start, Start::Ended) {
+            self.core.complete(request);
+            return true;
+        }
+        let queued = Queued {
+            attendance,
+            transfer: Arc::clone(&repeated.transfer),
+            request,
+            by_messages: is_making.then(|| Box::new(by_messages.clone())),
+        };
+        self.go_on_with_new(id, start, queued);
+        true
+    }
+
+    /// Shows what a rank shows in a new collective, if there is a board and nothing stands before it, and ends it if those for whom it
+    /// waits are there.
+    #[inline]
+    fn show_new<T: Transfer + ?Sized>(
+        &mut self,
+        id: BoardId,
+        attendance: &mut Attendance,
+        transfer: &T,
+    ) -> Start {
+        let Self {
+            core,
+            fabric,
+            writers,
+            ..
+        } = self;
+        let Some(place) = core.boards.outstanding.get_mut(id) else {
+            return Start::Waits;
+        };
         attendance.call.note.length |= place.history.bits();
         attendance.before = place.history.last;
         place.history.add(attendance.call.note.call);
-        let mut failure = None;
-        if place.making.is_none() {
-            if core.events.are_wanted() {
-                let context = place.context;
-                core.raise(EventKind::CollectiveBegun, None, (-1, context), 0);
-            }
-            core.counters.collective_at(attendance.call.place);
-            let Some(place) = core.boards.outstanding.get_mut(id) else {
-                return Ok(Begun::ByMessages);
-            };
-            failure = place.lost.clone();
-            if !core.mismatches.is_empty() {
-                failure = failure.or_else(|| core.mismatches.of(place.context).cloned());
-            }
-            let is_other_awake = |other: Peer| {
-                let writer = writers.get(other.index());
-                writer.and_then(|writer| writer.reader_sleeps()) == Some(false)
-            };
-            if failure.is_none()
-                && place.queue.is_empty()
-                && place.show(&mut **fabric, &mut attendance, &transfer, is_other_awake)
-            {
-                let there = (0..LOOKS_AT_ONCE)
-                    .any(|_| !matches!(place.coming(&mut attendance), Coming::Missing));
-                if there
-                    && matches!(place.coming(&mut attendance), Coming::There)
-                    && let Some(shown) = place.shown_at(attendance.epoch)
-                {
-                    match transfer.left(&shown) {
-                        Ok(None) if transfer.take(&shown) => {
-                            self.note_ended(id, false);
-                            return Ok(Begun::AtOnce);
-                        }
-                        Ok(Some(left)) => {
-                            let queued = self.queued(context, attendance, transfer, None);
-                            let request = queued.request;
-                            self.go_on_by_messages(id, &queued, left);
-                            return Ok(Begun::Request(request));
-                        }
-                        // It is found again where it ends.
-                        _ => {}
-                    }
+        if place.making.is_some() {
+            return Start::Waits;
+        }
+        if core.events.are_wanted() {
+            let context = place.context;
+            core.raise(EventKind::CollectiveBegun, None, (-1, context), 0);
+        }
+        core.counters.collective_at(attendance.call.place);
+        let Some(place) = core.boards.outstanding.get_mut(id) else {
+            return Start::Waits;
+        };
+        let mut failure = place.lost.clone();
+        if !core.mismatches.is_empty() {
+            failure = failure.or_else(|| core.mismatches.of(place.context).cloned());
+        }
+        if let Some(error) = failure {
+            return Start::Fails(error);
+        }
+        let is_other_awake = |other: Peer| {
+            let writer = writers.get(other.index());
+            writer.and_then(|writer| writer.reader_sleeps()) == Some(false)
+        };
+        if !place.queue.is_empty()
+            || !place.show(&mut **fabric, attendance, transfer, is_other_awake)
+        {
+            return Start::Waits;
+        }
+        let there =
+            (0..LOOKS_AT_ONCE).any(|_| !matches!(place.coming(attendance), Coming::Missing));
+        if there
+            && matches!(place.coming(attendance), Coming::There)
+            && let Some(shown) = place.shown_at(attendance.epoch)
+        {
+            match transfer.left(&shown) {
+                Ok(None) if transfer.take(&shown) => {
+                    self.note_ended(id, false);
+                    return Start::Ended;
                 }
-                place.shown = 1;
+                Ok(Some(left)) => return Start::Left(left),
+                // It is found again where it ends.
+                _ => {}
             }
         }
-        let queued = self.queued(context, attendance, transfer, by_messages);
-        let request = queued.request;
-        if let Some(error) = failure {
-            self.fail_outstanding(id, queued, &error);
-            return Ok(Begun::Request(request));
+        place.shown = 1;
+        Start::Waits
+    }
+
+    /// A new collective has not ended at once.
+    fn go_on_with_new(&mut self, id: BoardId, start: Start, queued: Queued) {
+        match start {
+            Start::Ended => return,
+            Start::Left(left) => return self.go_on_by_messages(id, &queued, left),
+            Start::Fails(error) => return self.fail_outstanding(id, queued, &error),
+            Start::Waits => {}
         }
         let boards = &mut self.core.boards.outstanding;
         if let Some(place) = boards.get_mut(id) {
@@ -290,23 +348,6 @@ impl Engine {
             // It has not asked for room.
             self.core.boards.outstanding.fall_asleep();
             self.look_at_outstanding();
-        }
-        Ok(Begun::Request(request))
-    }
-
-    /// A collective with a request of its own, which the caller has room for.
-    fn queued<T: Transfer + 'static>(
-        &mut self,
-        context: u32,
-        attendance: Attendance,
-        transfer: T,
-        by_messages: Option<(Schedule, CollectiveContext)>,
-    ) -> Queued {
-        Queued {
-            attendance,
-            transfer: Box::new(transfer),
-            request: self.core.requests.insert(context, None, Work::Schedule),
-            by_messages: by_messages.map(Box::new),
         }
     }
 
@@ -445,7 +486,7 @@ impl Engine {
             for queued in queue {
                 if let Some(by_messages) = queued.by_messages {
                     let (schedule, context) = *by_messages;
-                    self.begin_schedule(schedule.into(), context, queued.request);
+                    self.begin_schedule(schedule, context, queued.request);
                 }
             }
             return;

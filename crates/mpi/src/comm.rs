@@ -587,9 +587,10 @@ impl Comm {
         if self.has_done_alone(&collective, Form::Nonblocking)? {
             return Ok(RequestId::DONE);
         }
-        if let Some(begun) = self.begin_on_board(&collective) {
-            return begun;
-        }
+        let collective = match self.begin_on_board(collective) {
+            Ok(begun) => return begun,
+            Err(collective) => collective,
+        };
         let schedule = collective.schedule(|| Members::of(self))?;
         self.start(schedule, Form::Nonblocking)
     }

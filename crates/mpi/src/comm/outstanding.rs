@@ -19,75 +19,94 @@ use weft_fabric::board::Board;
 use super::board::{NEVER, TRIAL};
 use super::{Comm, Form};
 use crate::buffer::Buffer;
-use crate::coll::{self, Collective, Members, Reduction, on_board};
+use crate::coll::on_board::{self, Demand};
+use crate::coll::{self, Collective, Members, Reduction};
 use crate::datatype::Basic;
 use crate::engine::RequestId;
-use crate::engine::boards::{Begun, BoardId, ByMessages, Repeated, Told};
-use crate::error::Result;
+use crate::engine::boards::{Begun, BoardId, Repeated, Told};
+use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, Predefined};
 use crate::schedule::{CollectiveContext, Schedule};
 
 const NAME: &str = "the board of a communicator for non-blocking collectives";
 
 impl Comm {
-    /// Begins a non-blocking collective on the board of this communicator; `None` if it is not for that. The answer is
+    /// Begins a non-blocking collective on the board of this communicator, or gives it back if it is not for that. The answer is
     /// [`RequestId::DONE`] if it has ended for this rank.
     #[inline]
-    pub(super) fn begin_on_board(&self, collective: &Collective<'_>) -> Option<Result<RequestId>> {
+    #[expect(
+        clippy::result_large_err,
+        reason = "it is inlined, and gives back what it was given"
+    )]
+    pub(super) fn begin_on_board<'a>(
+        &self,
+        collective: Collective<'a>,
+    ) -> std::result::Result<Result<RequestId>, Collective<'a>> {
         let state = self.outstanding.load(Ordering::Relaxed);
         if state == NEVER {
-            return None;
+            return Err(collective);
         }
-        let (rank, size) = (self.rank as usize, self.size() as usize);
-        let demand = on_board::outstanding::demand(collective, (rank, size))?;
+        let place = (self.rank as usize, self.size() as usize);
+        let Some(demand) = on_board::outstanding::demand(&collective, place) else {
+            return Err(collective);
+        };
         let members = Members {
-            rank,
-            size,
+            rank: place.0,
+            size: place.1,
             crowded: false,
             hosts: None,
         };
-        if let Err(error) = on_board::check(collective, &members) {
-            return Some(Err(error));
+        if let Err(error) = on_board::check(&collective, &members) {
+            return Ok(Err(error));
         }
         let id = match state.checked_sub(TRIAL + 1) {
             Some(id) => BoardId(id),
             None => match self.try_outstanding(state) {
-                Ok(id) => id?,
-                Err(error) => return Some(Err(error)),
+                Ok(Some(id)) => id,
+                Ok(None) => return Err(collective),
+                Err(error) => return Ok(Err(error)),
             },
         };
-        let number = self.next_number(Form::Nonblocking);
-        let begin = |by_messages: Option<ByMessages>| {
-            let (attendance, exchange) = demand.begin(collective, (rank, size), number)?;
-            let mut engine = self.lock();
-            let place = (id, self.context());
-            Some(engine.begin_on_board(place, attendance, exchange, by_messages))
-        };
-        match begin(None)? {
-            Ok(Begun::AtOnce) => Some(Ok(RequestId::DONE)),
-            Ok(Begun::Request(request)) => Some(Ok(request)),
-            Ok(Begun::ByMessages | Begun::Undecided) => {
-                Some(self.begin_undecided(collective, number, begin))
-            }
-            Err(error) => Some(Err(error)),
+        let mut engine = self.lock();
+        if !engine.has_outstanding(id) {
+            drop(engine);
+            return Ok(self.begin_undecided(id, collective, &demand));
         }
+        let number = self.next_number(Form::Nonblocking);
+        let Some((attendance, exchange)) = demand.begin(collective, place, number) else {
+            return Ok(Err(no_such_way()));
+        };
+        let begun = engine.begin_on_board((id, self.context()), attendance, exchange, None);
+        Ok(begun.and_then(|begun| match begun {
+            Begun::AtOnce => Ok(RequestId::DONE),
+            Begun::Request(request) => Ok(request),
+            Begun::ByMessages => Err(no_such_way()),
+        }))
     }
 
     /// There is no board yet, or there will be none.
     #[cold]
     fn begin_undecided(
         &self,
-        collective: &Collective<'_>,
-        number: u32,
-        begin: impl FnOnce(Option<ByMessages>) -> Option<Result<Begun>>,
+        id: BoardId,
+        collective: Collective<'_>,
+        demand: &Demand,
     ) -> Result<RequestId> {
+        let place = (self.rank as usize, self.size() as usize);
         let schedule = Arc::new(collective.clone().schedule(|| Members::of(self))?);
+        let number = self.next_number(Form::Nonblocking);
         let context = CollectiveContext::new(self.context() | 1, self.translation(), number);
-        match begin(Some((Arc::clone(&schedule), context.clone()))) {
-            Some(Ok(Begun::AtOnce)) => Ok(RequestId::DONE),
-            Some(Ok(Begun::Request(request))) => Ok(request),
-            Some(Err(error)) => Err(error),
-            _ => {
+        let begun = demand.begin(collective, place, number);
+        let (attendance, exchange) = begun.ok_or_else(no_such_way)?;
+        let by_messages = Some((Arc::clone(&schedule), context.clone()));
+        let place = (id, self.context());
+        let begun = self
+            .lock()
+            .begin_on_board(place, attendance, exchange, by_messages)?;
+        match begun {
+            Begun::AtOnce => Ok(RequestId::DONE),
+            Begun::Request(request) => Ok(request),
+            Begun::ByMessages => {
                 self.outstanding.store(NEVER, Ordering::Relaxed);
                 self.start_as(schedule, context)
             }
@@ -151,7 +170,7 @@ impl Comm {
         let Some(demand) = on_board::outstanding::demand(collective, place) else {
             return Ok(None);
         };
-        let begun = demand.begin(collective, place, number);
+        let begun = demand.begin(collective.clone(), place, number);
         let made = self.make_outstanding(Form::Persistent)?;
         let repeated = begun.zip(made);
         Ok(repeated.map(|((attendance, exchange), board)| Repeated {
@@ -179,4 +198,12 @@ impl Comm {
             self.lock().drop_outstanding(BoardId(state - (TRIAL + 1)));
         }
     }
+}
+
+#[cold]
+fn no_such_way() -> Error {
+    Error::new(
+        ErrorClass::Intern,
+        "a collective has arguments that its board does not know; please report this",
+    )
 }

@@ -262,7 +262,7 @@ impl Demand {
     #[inline]
     pub(crate) fn begin(
         &self,
-        collective: &Collective<'_>,
+        collective: Collective<'_>,
         (me, size): (usize, usize),
         number: u32,
     ) -> Option<(Attendance, Exchange)> {
@@ -273,89 +273,93 @@ impl Demand {
         let each = self.each;
         let all = Some(Awaited::All);
         let everybody = (Audience::All, all);
-        let get = |from: usize, (length, offset): (usize, usize), into: &Buffer| Takes::One {
+        let combine = combine(&collective);
+        let get = |from: usize, (length, offset): (usize, usize), into: Buffer| Takes::One {
             from,
             length,
             offset,
-            into: into.clone(),
+            into,
         };
-        let fold = |count: usize, offset: usize, into: &Buffer| {
+        let fold = |count: usize, offset: usize, into: Buffer| {
             Some(Takes::Folded {
                 count,
                 length: each,
                 offset,
-                into: into.clone(),
-                combine: combine(collective)?,
+                into,
+                combine: combine?,
             })
         };
         let ((audience, awaited), shows, takes) = match collective {
             Collective::Barrier => (everybody, Shows::Nothing, Takes::Nothing),
-            Collective::Bcast { data, root } if me == *root => {
-                let shows = Shows::Data(data.clone());
+            Collective::Bcast { data, root } if me == root => {
+                let shows = Shows::Data(data);
                 ((Audience::Mine, None), shows, Takes::Nothing)
             }
             Collective::Bcast { data, root } => {
-                let takes = get(*root, (each, 0), data);
-                let waits = (Audience::Nobody, Some(Awaited::One(*root)));
+                let takes = get(root, (each, 0), data);
+                let waits = (Audience::Nobody, Some(Awaited::One(root)));
                 (waits, Shows::Nothing, takes)
             }
             Collective::Gather {
                 send,
                 receive: Some(receive),
                 root,
-            } if me == *root => {
-                own = send.as_ref().map(|send| (send.clone(), receive.block(me)));
+            } if me == root => {
+                own = send.map(|send| (send, receive.block(me)));
                 let takes = Takes::Each {
                     me,
                     length: each,
                     offset: 0,
-                    into: receive.clone(),
+                    into: receive,
                 };
                 ((Audience::Nobody, all), Shows::Nothing, takes)
             }
             Collective::Gather { send, root, .. } => {
-                let shows = Shows::Data(send.clone()?);
-                ((Audience::Root(*root), None), shows, Takes::Nothing)
+                let shows = Shows::Data(send?);
+                ((Audience::Root(root), None), shows, Takes::Nothing)
             }
             Collective::Scatter {
                 send: Some(send),
                 receive,
                 root,
-            } if me == *root => {
-                own = (receive.as_ref()).map(|receive| (send.block(me), receive.clone()));
-                let shows = Shows::Blocks(send.clone(), me);
+            } if me == root => {
+                own = receive.map(|receive| (send.block(me), receive));
+                let shows = Shows::Blocks(send, me);
                 ((Audience::Mine, None), shows, Takes::Nothing)
             }
             Collective::Scatter { receive, root, .. } => {
-                let takes = get(*root, (each * size, me * each), receive.as_ref()?);
-                let waits = (Audience::Nobody, Some(Awaited::One(*root)));
+                let takes = get(root, (each * size, me * each), receive?);
+                let waits = (Audience::Nobody, Some(Awaited::One(root)));
                 (waits, Shows::Nothing, takes)
             }
-            Collective::Allgather { send, receive } | Collective::Allgatherv { send, receive } => {
+            Collective::Allgather { send, receive } => {
                 let block = receive.block(me);
-                let into = receive.clone();
-                let takes = if matches!(collective, Collective::Allgather { .. }) {
-                    Takes::Each {
-                        me,
-                        length: each,
-                        offset: 0,
-                        into,
-                    }
-                } else {
-                    Takes::Whole { me, into }
+                let takes = Takes::Each {
+                    me,
+                    length: each,
+                    offset: 0,
+                    into: receive,
                 };
-                let shows = Shows::Data(send.as_ref().unwrap_or(&block).clone());
-                own = send.as_ref().map(|send| (send.clone(), block));
-                (everybody, shows, takes)
+                own = send.map(|send| (send, block.clone()));
+                let gives = own.as_ref().map_or(block, |(send, _)| send.clone());
+                (everybody, Shows::Data(gives), takes)
+            }
+            Collective::Allgatherv { send, receive } => {
+                let block = receive.block(me);
+                let takes = Takes::Whole { me, into: receive };
+                own = send.map(|send| (send, block.clone()));
+                let gives = own.as_ref().map_or(block, |(send, _)| send.clone());
+                (everybody, Shows::Data(gives), takes)
             }
             Collective::Alltoall { send, receive } => {
                 own = (send.as_ref()).map(|send| (send.block(me), receive.block(me)));
-                let shows = Shows::Blocks(send.as_ref().unwrap_or(receive).clone(), me);
+                let gives = send.unwrap_or_else(|| receive.clone());
+                let shows = Shows::Blocks(gives, me);
                 let takes = Takes::Each {
                     me,
                     length: each * size,
                     offset: me * each,
-                    into: receive.clone(),
+                    into: receive,
                 };
                 (everybody, shows, takes)
             }
@@ -364,21 +368,22 @@ impl Demand {
                 receive: Some(receive),
                 root,
                 ..
-            } if me == *root => {
+            } if me == root => {
                 let takes = fold(size, 0, receive)?;
-                ((Audience::Root(me), all), Shows::Data(send.clone()), takes)
+                ((Audience::Root(me), all), Shows::Data(send), takes)
             }
             Collective::Reduce { send, root, .. } => {
-                let shows = Shows::Data(send.clone());
-                ((Audience::Root(*root), None), shows, Takes::Nothing)
+                let shows = Shows::Data(send);
+                ((Audience::Root(root), None), shows, Takes::Nothing)
             }
             Collective::Allreduce { send, receive, .. } => {
                 let takes = fold(size, 0, receive)?;
-                (everybody, Shows::Data(send.clone()), takes)
+                (everybody, Shows::Data(send), takes)
             }
             Collective::ReduceScatterBlock { send, receive, .. } => {
-                let takes = fold(size, me * receive.bytes(), receive)?;
-                (everybody, Shows::Data(send.clone()), takes)
+                let offset = me * receive.bytes();
+                let takes = fold(size, offset, receive)?;
+                (everybody, Shows::Data(send), takes)
             }
             Collective::ReduceScatter {
                 send,
@@ -388,21 +393,21 @@ impl Demand {
             } => {
                 let before: usize = counts.iter().take(me).sum();
                 let takes = fold(size, before * reduction.datatype.size(), receive)?;
-                (everybody, Shows::Data(send.clone()), takes)
+                (everybody, Shows::Data(send), takes)
             }
             Collective::Scan { send, receive, .. } => {
                 let waits = (Audience::Above, Some(Awaited::First(me + 1)));
                 let takes = fold(me + 1, 0, receive)?;
-                (waits, Shows::Data(send.clone()), takes)
+                (waits, Shows::Data(send), takes)
             }
             Collective::Exscan { send, .. } if me == 0 => {
-                let shows = Shows::Data(send.clone());
+                let shows = Shows::Data(send);
                 ((Audience::Above, None), shows, Takes::Nothing)
             }
             Collective::Exscan { send, receive, .. } => {
                 let waits = (Audience::Above, Some(Awaited::First(me)));
                 let takes = fold(me, 0, receive)?;
-                (waits, Shows::Data(send.clone()), takes)
+                (waits, Shows::Data(send), takes)
             }
             _ => return None,
         };
@@ -414,7 +419,7 @@ impl Demand {
     /// The same where each rank gives a number of bytes of its own.
     fn begin_uneven(
         &self,
-        collective: &Collective<'_>,
+        collective: Collective<'_>,
         (me, size): (usize, usize),
         number: u32,
     ) -> Option<(Attendance, Exchange)> {
@@ -426,30 +431,30 @@ impl Demand {
                 send,
                 receive: Some(receive),
                 root,
-            } if me == *root => {
-                own = send.as_ref().map(|send| (send.clone(), receive.block(me)));
-                let gets = Gets::Each(receive.clone());
+            } if me == root => {
+                own = send.map(|send| (send, receive.block(me)));
+                let gets = Gets::Each(receive);
                 let waits = (Audience::Nobody, all);
                 (COLLECTIVES[GATHERV], waits, Gives::Nothing, gets)
             }
             Collective::Gatherv { send, root, .. } => {
-                let gives = Gives::One(*root, send.clone()?);
-                let waits = (Audience::Root(*root), None);
+                let gives = Gives::One(root, send?);
+                let waits = (Audience::Root(root), None);
                 (COLLECTIVES[GATHERV], waits, gives, Gets::Nothing)
             }
             Collective::Scatterv {
                 send: Some(send),
                 receive,
                 root,
-            } if me == *root => {
-                own = (receive.as_ref()).map(|receive| (send.block(me), receive.clone()));
-                let gives = Gives::Each(send.clone());
+            } if me == root => {
+                own = receive.map(|receive| (send.block(me), receive));
+                let gives = Gives::Each(send);
                 let waits = (Audience::Mine, None);
                 (COLLECTIVES[SCATTERV], waits, gives, Gets::Nothing)
             }
             Collective::Scatterv { receive, root, .. } => {
-                let gets = Gets::OfOne(*root, receive.clone()?);
-                let waits = (Audience::Nobody, Some(Awaited::One(*root)));
+                let gets = Gets::OfOne(root, receive?);
+                let waits = (Audience::Nobody, Some(Awaited::One(root)));
                 (COLLECTIVES[SCATTERV], waits, Gives::Nothing, gets)
             }
             Collective::Alltoallv {
@@ -459,9 +464,9 @@ impl Demand {
             } => {
                 own = (send.as_ref()).map(|send| (send.block(me), receive.block(me)));
                 is_in_place = send.is_none();
-                let gives = Gives::Each(send.as_ref().unwrap_or(receive).clone());
-                let gets = Gets::OfEach(receive.clone());
-                (*name, (Audience::All, all), gives, gets)
+                let gives = Gives::Each(send.unwrap_or_else(|| receive.clone()));
+                let gets = Gets::OfEach(receive);
+                (name, (Audience::All, all), gives, gets)
             }
             _ => return None,
         };

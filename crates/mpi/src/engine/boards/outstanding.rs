@@ -202,8 +202,6 @@ pub(crate) enum Begun {
     /// It has ended for this rank.
     AtOnce,
     Request(RequestId),
-    /// The board is being made: it must be known how it is done without.
-    Undecided,
     /// There is no board: it is to be done by messages.
     ByMessages,
 }

@@ -190,8 +190,15 @@ impl OutstandingBoards {
 }
 
 impl Engine {
+    /// Whether this board is made. If not, it is being made, or there is none: then it must be known how collectives are done without.
+    #[inline]
+    pub(crate) fn has_outstanding(&self, id: BoardId) -> bool {
+        let place = self.core.boards.outstanding.get(id);
+        place.is_some_and(|place| place.board.is_some())
+    }
+
     /// Begins a collective on the board of this number. `context` is the communicator's; `by_messages` says how it is done without a
-    /// board, if that is not known yet.
+    /// board that [is not made](Self::has_outstanding) yet.
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.
@@ -207,13 +214,8 @@ impl Engine {
         let Some(place) = core.boards.outstanding.get_mut(id) else {
             return Ok(Begun::ByMessages);
         };
-        if place.board.is_none() {
-            if place.making.is_none() {
-                return Ok(Begun::ByMessages);
-            }
-            if by_messages.is_none() {
-                return Ok(Begun::Undecided);
-            }
+        if place.board.is_none() && place.making.is_none() {
+            return Ok(Begun::ByMessages);
         }
         core.requests.check_room()?;
         let start = self.show_new(id, &mut attendance, &transfer);

@@ -33,6 +33,13 @@ impl Engine {
         Ok(request)
     }
 
+    /// Whether a request may be started.
+    #[inline]
+    pub(crate) fn is_startable(&self, id: RequestId) -> bool {
+        let slot = self.core.requests.get(id);
+        slot.is_some_and(|slot| slot.startable().is_some())
+    }
+
     /// Whether a request may be started; otherwise why not.
     pub(crate) fn check_startable(&mut self, id: RequestId) -> Result<()> {
         self.startable(id).map(drop)

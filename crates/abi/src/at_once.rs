@@ -513,25 +513,7 @@ pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
 #[inline(always)]
 pub unsafe fn wait_long(request: *mut c::Request, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { wait_by(request, status, Process::wait_at_once) || wait_repeated(request, status) }
-}
-
-/// For a persistent request that has ended: its handle stays.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-unsafe fn wait_repeated(request: *mut c::Request, status: *mut c::Status) -> bool {
-    // SAFETY: as the caller promises.
-    let Some((handle, process)) = (unsafe { request_at(request) }) else {
-        return false;
-    };
-    let ended = request_of(handle).and_then(|id| process.wait_for_repeated_at_once(id));
-    if let Some(received) = ended {
-        // SAFETY: as the caller promises.
-        unsafe { set_outcome(status, received) };
-    }
-    ended.is_some()
+    unsafe { wait_by(request, status, Process::wait_at_once) }
 }
 
 /// `MPI_Start` of a send or a receive.
@@ -566,7 +548,12 @@ unsafe fn wait_by(
         return true;
     }
     let Some(id) = ends_once(handle) else {
-        return false;
+        let ended = request_of(handle).and_then(|id| process.wait_for_repeated_at_once(id));
+        if let Some(received) = ended {
+            // SAFETY: as the caller promises.
+            unsafe { set_outcome(status, received) };
+        }
+        return ended.is_some();
     };
     let received = wait(process, id).or_else(|| received_before(handle));
     if received.is_some() {

@@ -72,7 +72,8 @@ struct Even {
 #[derive(Debug)]
 enum Way {
     Even(Even),
-    Uneven(UnevenExchange),
+    /// In a box: most are even, and this is twice as long.
+    Uneven(Box<UnevenExchange>),
 }
 
 /// What a rank does in a collective.
@@ -470,7 +471,7 @@ impl Demand {
             }
             _ => return None,
         };
-        let way = Way::Uneven(UnevenExchange {
+        let way = Way::Uneven(Box::new(UnevenExchange {
             name,
             note: self.note,
             me,
@@ -479,7 +480,7 @@ impl Demand {
             is_shown: self.own.flatten().is_some(),
             gets,
             is_in_place,
-        });
+        }));
         let attendance = Attendance::new(self.call(number), audience, awaited);
         Some((attendance, Exchange { own, way }))
     }

@@ -587,10 +587,9 @@ impl Comm {
         if self.has_done_alone(&collective, Form::Nonblocking)? {
             return Ok(RequestId::DONE);
         }
-        let collective = match self.begin_on_board(collective) {
-            Ok(begun) => return begun,
-            Err(collective) => collective,
-        };
+        if let Some(demand) = self.demand_on_board(&collective)? {
+            return self.begin_on_board(collective, demand);
+        }
         let schedule = collective.schedule(|| Members::of(self))?;
         self.start(schedule, Form::Nonblocking)
     }

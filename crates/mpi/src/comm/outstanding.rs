@@ -31,57 +31,55 @@ use crate::schedule::{CollectiveContext, Schedule};
 const NAME: &str = "the board of a communicator for non-blocking collectives";
 
 impl Comm {
-    /// Begins a non-blocking collective on the board of this communicator, or gives it back if it is not for that. The answer is
-    /// [`RequestId::DONE`] if it has ended for this rank.
+    /// What a non-blocking collective asks of the board of this communicator, and that; `None` if it is not for that.
     #[inline]
-    #[expect(
-        clippy::result_large_err,
-        reason = "it is inlined, and gives back what it was given"
-    )]
-    pub(super) fn begin_on_board<'a>(
+    pub(super) fn demand_on_board(
         &self,
-        collective: Collective<'a>,
-    ) -> std::result::Result<Result<RequestId>, Collective<'a>> {
+        collective: &Collective<'_>,
+    ) -> Result<Option<(Demand, BoardId)>> {
         let state = self.outstanding.load(Ordering::Relaxed);
         if state == NEVER {
-            return Err(collective);
+            return Ok(None);
         }
-        let place = (self.rank as usize, self.size() as usize);
-        let Some(demand) = on_board::outstanding::demand(&collective, place) else {
-            return Err(collective);
+        let (rank, size) = (self.rank as usize, self.size() as usize);
+        let Some(demand) = on_board::outstanding::demand(collective, (rank, size)) else {
+            return Ok(None);
         };
         let members = Members {
-            rank: place.0,
-            size: place.1,
+            rank,
+            size,
             crowded: false,
             hosts: None,
         };
-        if let Err(error) = on_board::check(&collective, &members) {
-            return Ok(Err(error));
-        }
+        on_board::check(collective, &members)?;
         let id = match state.checked_sub(TRIAL + 1) {
-            Some(id) => BoardId(id),
-            None => match self.try_outstanding(state) {
-                Ok(Some(id)) => id,
-                Ok(None) => return Err(collective),
-                Err(error) => return Ok(Err(error)),
-            },
+            Some(id) => Some(BoardId(id)),
+            None => self.try_outstanding(state)?,
         };
+        Ok(id.map(|id| (demand, id)))
+    }
+
+    /// Begins it there. The answer is [`RequestId::DONE`] if it has ended for this rank.
+    #[inline]
+    pub(super) fn begin_on_board(
+        &self,
+        collective: Collective<'_>,
+        (demand, id): (Demand, BoardId),
+    ) -> Result<RequestId> {
+        let place = (self.rank as usize, self.size() as usize);
         let mut engine = self.lock();
         if !engine.has_outstanding(id) {
             drop(engine);
-            return Ok(self.begin_undecided(id, collective, &demand));
+            return self.begin_undecided(id, collective, &demand);
         }
         let number = self.next_number(Form::Nonblocking);
-        let Some((attendance, exchange)) = demand.begin(collective, place, number) else {
-            return Ok(Err(no_such_way()));
-        };
-        let begun = engine.begin_on_board((id, self.context()), attendance, exchange, None);
-        Ok(begun.and_then(|begun| match begun {
+        let begun = demand.begin(collective, place, number);
+        let (attendance, exchange) = begun.ok_or_else(no_such_way)?;
+        match engine.begin_on_board((id, self.context()), attendance, exchange, None)? {
             Begun::AtOnce => Ok(RequestId::DONE),
             Begun::Request(request) => Ok(request),
             Begun::ByMessages => Err(no_such_way()),
-        }))
+        }
     }
 
     /// There is no board yet, or there will be none.

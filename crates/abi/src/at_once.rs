@@ -35,7 +35,7 @@ use weft_sys::span::{Region, SHORT};
 use crate::check::{PAGE, TAG_MAX};
 use crate::generated::constants as k;
 use crate::handle;
-use crate::handle::request::{ends_once, pack};
+use crate::handle::request::{ends_once, pack, request_of};
 use crate::state::MessageObject;
 use crate::{c, state};
 
@@ -472,7 +472,18 @@ unsafe fn request_at(address: *const c::Request) -> Option<(c::Request, &'static
 #[inline(always)]
 unsafe fn set_ended(request: *mut c::Request, status: *mut c::Status, received: Option<Received>) {
     // SAFETY: as the caller promises.
-    unsafe { request.write_unaligned(k::MPI_REQUEST_NULL) };
+    unsafe {
+        request.write_unaligned(k::MPI_REQUEST_NULL);
+        set_outcome(status, received);
+    }
+}
+
+/// Stores the status of an operation that has ended.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+unsafe fn set_outcome(status: *mut c::Status, received: Option<Received>) {
     match received {
         // SAFETY: as the caller promises.
         Some(received) => unsafe { set_status(status, received) },
@@ -505,6 +516,19 @@ pub unsafe fn wait_long(request: *mut c::Request, status: *mut c::Status) -> boo
     unsafe { wait_by(request, status, Process::wait_at_once) }
 }
 
+/// `MPI_Start` of a send or a receive.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn start(request: *mut c::Request) -> bool {
+    // SAFETY: as the caller promises.
+    let Some((handle, process)) = (unsafe { request_at(request) }) else {
+        return false;
+    };
+    request_of(handle).is_some_and(|id| process.start_at_once(id))
+}
+
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
@@ -524,7 +548,12 @@ unsafe fn wait_by(
         return true;
     }
     let Some(id) = ends_once(handle) else {
-        return false;
+        let ended = request_of(handle).and_then(|id| process.wait_for_repeated_at_once(id));
+        if let Some(received) = ended {
+            // SAFETY: as the caller promises.
+            unsafe { set_outcome(status, received) };
+        }
+        return ended.is_some();
     };
     let received = wait(process, id).or_else(|| received_before(handle));
     if received.is_some() {

@@ -175,6 +175,39 @@ static void irecv(void)
         MPI_Irecv(words[call], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[call]);
 }
 
+/* Persistent requests in the place of those. */
+static void keep_sends(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Send_init(words[call], bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &requests[call]);
+}
+
+static void keep_receives(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Recv_init(words[call], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[call]);
+}
+
+static void free_each(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Request_free(&requests[call]);
+}
+
+static void start_each(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        MPI_Start(&requests[call]);
+}
+
+static void start_wait(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Start(&requests[call]);
+        MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
+    }
+}
+
 static void wait_each(void)
 {
     for (int call = 0; call < CALLS; call++)
@@ -685,6 +718,16 @@ static double count(const struct task *task)
             wait_outside();
             receive();
         }
+    } else if (task_is(task, "call", "start_send")) {
+        counter = 0;
+        if (task->rank == 0) {
+            keep_sends();
+            steps = steps_alone(start_wait);
+            free_each();
+        } else {
+            wait_outside();
+            receive();
+        }
     } else if (task_is(task, "call", "unexpected")) {
         if (task->rank == 0)
             send();
@@ -735,12 +778,17 @@ static double count(const struct task *task)
             send();
         else
             wait_each();
-    } else if (task_is(task, "call", "irecv")) {
+    } else if (task_is(task, "call", "irecv") || task_is(task, "call", "start_recv")) {
+        int is_kept = task_is(task, "call", "start_recv");
         if (task->rank == 1) {
-            steps = steps_of(irecv);
+            if (is_kept)
+                keep_receives();
+            steps = steps_of(is_kept ? start_each : irecv);
             MPI_Barrier(MPI_COMM_WORLD);
             MPI_Barrier(MPI_COMM_WORLD);
             steps += steps_of(wait_each) - self;
+            if (is_kept)
+                free_each();
         } else {
             MPI_Barrier(MPI_COMM_WORLD);
             send();

@@ -587,8 +587,8 @@ impl Comm {
         if self.has_done_alone(&collective, Form::Nonblocking)? {
             return Ok(RequestId::DONE);
         }
-        if let Some(begun) = self.begin_on_board(&collective) {
-            return begun;
+        if let Some(demand) = self.demand_on_board(&collective)? {
+            return self.begin_on_board(collective, demand);
         }
         let schedule = collective.schedule(|| Members::of(self))?;
         self.start(schedule, Form::Nonblocking)
@@ -599,7 +599,11 @@ impl Comm {
     }
 
     /// The same as a collective that has its number.
-    fn start_as(&self, schedule: Schedule, collective: CollectiveContext) -> Result<RequestId> {
+    fn start_as(
+        &self,
+        schedule: impl Into<Arc<Schedule>>,
+        collective: CollectiveContext,
+    ) -> Result<RequestId> {
         let mut engine = self.lock();
         let request = engine.start_collective(self.context(), schedule, collective)?;
         engine.look();
@@ -611,11 +615,13 @@ impl Comm {
     /// # Errors
     /// `NoMem` if too many requests are live.
     pub fn prepare<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
-        let schedule = collective.into().schedule(|| Members::of(self))?;
+        let collective = collective.into();
+        let schedule = collective.clone().schedule(|| Members::of(self))?;
         let context = self.next_collective(Form::Persistent);
+        let on_board = self.repeat_on_board(&collective, context.sequence())?;
         self.keep(PersistentOperation::Collective {
-            schedule: Arc::new(schedule),
-            context,
+            by_messages: (Arc::new(schedule), context),
+            on_board: on_board.map(Box::new),
         })
     }
 }

@@ -81,6 +81,14 @@ impl Numbers {
         (self.stride == 1).then_some((region, code))
     }
 
+    /// Changes them, where no operation is under way.
+    pub fn set(&mut self, values: &[i64]) {
+        let numbers = self.memory.iter_mut().step_by(self.stride);
+        numbers
+            .zip(values)
+            .for_each(|(number, value)| *number = *value);
+    }
+
     pub fn values(&self) -> Vec<i64> {
         if self.stride > 1 {
             assert!(self.memory.iter().skip(1).step_by(2).all(|gap| *gap == -1));
@@ -320,7 +328,7 @@ fn between(drawn: &Drawn, from: usize, to: usize) -> Vec<i64> {
 }
 
 /// Blocks of these numbers of elements, with a gap of one element between each and the next.
-fn apart(numbers: &mut Numbers, counts: &[usize]) -> Blocks {
+pub fn apart(numbers: &mut Numbers, counts: &[usize]) -> Blocks {
     let starts = counts.iter().scan(0, |next, count| {
         let start = *next;
         *next += *count as i64 + 1;
@@ -363,7 +371,7 @@ fn code() -> weft_mpi::datatype::SignatureCode {
 }
 
 /// The elements of such blocks.
-fn laid_apart(parts: &[Vec<i64>]) -> Vec<i64> {
+pub fn laid_apart(parts: &[Vec<i64>]) -> Vec<i64> {
     parts
         .iter()
         .flat_map(|part| part.iter().copied().chain([-7]))

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::boards::{Numbers, sum};
+use crate::boards::{Numbers, apart, laid_apart, sum};
 use crate::common::{everywhere, on_threads, threads};
 use weft_fabric::Peer;
 use weft_fabric_shm::Shm;
@@ -21,6 +21,8 @@ struct Begun {
     request: RequestId,
     kind: u64,
     _out: Numbers,
+    /// What is where its result goes.
+    initial: Vec<i64>,
     into: Numbers,
     expected: Option<Vec<i64>>,
 }
@@ -48,10 +50,121 @@ fn total(number: usize, ranks: std::ops::Range<usize>, count: usize) -> Vec<i64>
     all
 }
 
-const KINDS: u64 = 11;
+const KINDS: u64 = 16;
+
+/// What one rank has for another where each has a number of elements of its own; in place, both have as many.
+fn between(number: usize, count: usize, (from, to): (usize, usize), in_place: bool) -> Vec<i64> {
+    let (low, high) = if in_place {
+        (from.min(to), from.max(to))
+    } else {
+        (from, to)
+    };
+    let count = match (number * 31 + low * 7 + high * 3) % 5 {
+        0 => 0,
+        1 => count.min(1),
+        2 => count / 2,
+        _ => count,
+    };
+    own(number, from + 100 * to, count)
+}
+
+/// One to which ranks give different numbers of elements: what is begun, and the memory.
+struct Uneven {
+    collective: Collective<'static>,
+    out: Numbers,
+    into: Numbers,
+    expected: Option<Vec<i64>>,
+}
+
+fn uneven(
+    (kind, number, count): (u64, usize, usize),
+    (me, size, root): (usize, usize, usize),
+    (in_place, gaps): (bool, bool),
+) -> Uneven {
+    let here = me == root;
+    let between = |from, to, in_place| between(number, count, (from, to), in_place);
+    let lengths = |parts: &[Vec<i64>]| parts.iter().map(Vec::len).collect::<Vec<_>>();
+    let empty = |parts: &[Vec<i64>]| {
+        let zeros = |part: &Vec<i64>| vec![0; part.len()];
+        parts.iter().map(zeros).collect::<Vec<_>>()
+    };
+    let mut out = Numbers::zeros(0, gaps);
+    let (mut into, expected);
+    let collective = match kind {
+        11 | 13 => {
+            let to = if kind == 11 { root } else { 0 };
+            let gets = here || kind == 13;
+            let in_place = in_place && gets;
+            let parts: Vec<_> = (0..size).map(|from| between(from, to, false)).collect();
+            let mut room = empty(&parts);
+            if in_place {
+                room[me].clone_from(&parts[me]);
+            }
+            out = Numbers::of(&parts[me], gaps);
+            into = Numbers::of(&laid_apart(&room), gaps);
+            expected = gets.then(|| laid_apart(&parts));
+            let send = (!in_place).then(|| out.buffer());
+            let counts = lengths(&parts);
+            match kind {
+                11 => Collective::Gatherv {
+                    send,
+                    receive: here.then(|| apart(&mut into, &counts)),
+                    root,
+                },
+                _ => Collective::Allgatherv {
+                    send,
+                    receive: apart(&mut into, &counts),
+                },
+            }
+        }
+        12 => {
+            let in_place = in_place && here;
+            let parts: Vec<_> = (0..size).map(|to| between(root, to, false)).collect();
+            out = Numbers::of(&laid_apart(&parts), gaps);
+            into = Numbers::zeros(parts[me].len(), gaps);
+            expected = (!in_place).then(|| parts[me].clone());
+            Collective::Scatterv {
+                send: here.then(|| apart(&mut out, &lengths(&parts))),
+                receive: (!in_place).then(|| into.buffer()),
+                root,
+            }
+        }
+        _ => {
+            let given: Vec<_> = (0..size).map(|to| between(me, to, in_place)).collect();
+            let parts: Vec<_> = (0..size).map(|from| between(from, me, in_place)).collect();
+            if in_place {
+                into = Numbers::of(&laid_apart(&given), gaps);
+            } else {
+                out = Numbers::of(&laid_apart(&given), gaps);
+                into = Numbers::of(&laid_apart(&empty(&parts)), gaps);
+            }
+            expected = Some(laid_apart(&parts));
+            Collective::Alltoallv {
+                name: ["MPI_Alltoallv", "MPI_Alltoallw"][number % 2],
+                send: (!in_place).then(|| apart(&mut out, &lengths(&given))),
+                receive: apart(&mut into, &lengths(&parts)),
+            }
+        }
+    };
+    Uneven {
+        collective,
+        out,
+        into,
+        expected,
+    }
+}
 
 /// Begins collective `number`, which all ranks draw alike.
 fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun, Error> {
+    draw(comm, random, number, |collective| comm.begin(collective))
+}
+
+fn draw(
+    comm: &Comm,
+    random: &mut SeededRandom,
+    number: usize,
+    begin: impl FnOnce(Collective<'_>) -> Result<RequestId, Error>,
+) -> Result<Begun, Error> {
     let (me, size) = (comm.rank() as usize, comm.size() as usize);
     let mut below = |limit: u64| random.up_to(limit - 1);
     let kind = below(KINDS);
@@ -59,13 +172,13 @@ fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun,
         0 => 0,
         1..=3 => 1 + below(3) as usize,
         4 => 1 + below(30) as usize,
-        _ => 100 + below(1000) as usize,
+        _ => 100 + below(10_000) as usize,
     };
     let root = below(size as u64) as usize;
     let in_place = below(3) == 0;
     let user = below(8) == 0;
     // Each rank for itself.
-    let gaps = (below(16) >> (me % 4)) & 1 == 1 && kind < 6;
+    let gaps = (below(16) >> (me % 4)) & 1 == 1 && (kind < 6 || (11..15).contains(&kind));
     let here = me == root;
     let all = |count: usize| (0..size).flat_map(move |rank| own(number, rank, count));
     let mine = own(number, me, count);
@@ -78,7 +191,12 @@ fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun,
     let mut into = Numbers::zeros(count, gaps);
     let mut expected = None;
     let blocks = if kind == 9 { size } else { 1 };
-    let reduction: Reduction = sum(count * blocks, &out.datatype(), user);
+    let counts: Vec<usize> = (0..size).map(|rank| (count + rank) % 4 * count).collect();
+    let all_counts = match kind {
+        15 => counts.iter().sum(),
+        _ => count * blocks,
+    };
+    let reduction: Reduction = sum(all_counts, &out.datatype(), user);
     let collective = match kind {
         0 => Collective::Barrier,
         1 => {
@@ -146,6 +264,30 @@ fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun,
                 reduction: (&reduction).into(),
             }
         }
+        11..=14 => {
+            let drawn = (kind, number, count);
+            let uneven = uneven(drawn, (me, size, root), (in_place, gaps));
+            Uneven {
+                out,
+                into,
+                expected,
+                ..
+            } = uneven;
+            uneven.collective
+        }
+        15 => {
+            out = Numbers::of(&own(number, me, all_counts), false);
+            into = Numbers::zeros(counts[me], false);
+            let before: usize = counts[..me].iter().sum();
+            let sums = total(number, 0..size, all_counts);
+            expected = Some(sums[before..][..counts[me]].to_vec());
+            Collective::ReduceScatter {
+                send: out.buffer(),
+                receive: into.buffer(),
+                counts,
+                reduction: (&reduction).into(),
+            }
+        }
         _ => {
             if in_place {
                 into = Numbers::of(&mine, false);
@@ -195,11 +337,13 @@ fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun,
             }
         }
     };
-    let request = comm.begin(collective)?;
+    let initial = into.values();
+    let request = begin(collective)?;
     Ok(Begun {
         request,
         kind,
         _out: out,
+        initial,
         into,
         expected,
     })
@@ -296,6 +440,153 @@ fn random_collectives_are_right_without_common_memory_and_under_faults() {
     }
 }
 
+/// Persistent ones, which each rank starts and ends in an order of its own, alone or several at a time, some of them never; others
+/// come and go meanwhile.
+fn play_persistent(comm: &Comm, seed: u64, rounds: usize) -> Result<(), Error> {
+    let process = comm.process();
+    let mut random = SeededRandom::new(seed);
+    let mut alone = SeededRandom::new(seed ^ u64::from(comm.rank() + 1) << 20);
+    let mut kept: Vec<Begun> = Vec::new();
+    let prepare = |random: &mut SeededRandom, number| {
+        draw(comm, random, number, |collective| comm.prepare(collective))
+    };
+    for number in 0..12 {
+        kept.push(prepare(&mut random, number)?);
+    }
+    for round in 0..rounds {
+        if random.up_to(3) == 0 {
+            let place = random.up_to(kept.len() as u64 - 1) as usize;
+            process.free_request(kept[place].request)?;
+            kept[place] = prepare(&mut random, 100 + round)?;
+        }
+        let mut order: Vec<usize> = (0..kept.len()).filter(|_| random.up_to(4) > 0).collect();
+        let shuffle = |alone: &mut SeededRandom, order: &mut [usize]| {
+            for place in 1..order.len() {
+                order.swap(place, alone.up_to(place as u64) as usize);
+            }
+        };
+        shuffle(&mut alone, &mut order);
+        for place in &order {
+            let one = &mut kept[*place];
+            one.into.set(&one.initial);
+        }
+        let requests: Vec<_> = order.iter().map(|place| kept[*place].request).collect();
+        if alone.up_to(1) == 0 {
+            process.start_all(requests.into_iter())?;
+        } else {
+            for request in requests {
+                process.start(request)?;
+                if alone.up_to(7) == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        }
+        if random.up_to(5) == 0 {
+            comm.run(Collective::Barrier)?;
+        }
+        shuffle(&mut alone, &mut order);
+        for place in order {
+            process.wait(kept[place].request)?;
+            kept[place].check();
+        }
+    }
+    // In an order of each rank, and some under way.
+    let last: Vec<_> = kept.iter().map(|one| one.request).collect();
+    process.start_all(last.iter().copied())?;
+    if alone.up_to(1) == 0 {
+        kept.reverse();
+    }
+    for one in &kept {
+        process.free_request(one.request)?;
+    }
+    comm.run(Collective::Barrier)?;
+    for number in 0..40 {
+        let begun = begin(comm, &mut random, 1000 + number)?;
+        process.wait(begun.request)?;
+        begun.check();
+    }
+    // Their memory stays until all have ended: those of the others need this rank.
+    comm.run(Collective::Barrier)?;
+    std::mem::forget(kept);
+    Ok(())
+}
+
+#[test]
+fn random_persistent_collectives_are_right_everywhere() {
+    for ranks in [1, 2, 3, 7] {
+        everywhere(ranks, |process| {
+            let rounds = if cfg!(miri) { 2 } else { 60 };
+            play_persistent(&process.world(), u64::from(ranks), rounds).unwrap();
+        });
+    }
+    threads(Shm::group(17).expect("a memory file"), &|process| {
+        play_persistent(&process.world(), 17, 40).unwrap();
+    });
+}
+
+#[test]
+fn random_persistent_collectives_are_right_without_common_memory_and_under_faults() {
+    for seed in 0..20 {
+        let mut config = Config::faulty(4, seed);
+        config.shares_memory = seed % 2 == 0;
+        let outcome = World::new(config).run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            play_persistent(&process.world(), seed, 10).unwrap();
+            process.finish().unwrap();
+        });
+        if let Err(failure) = outcome {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Persistent ones of few bytes send no message once their board is made; one that is there ends in its start.
+#[test]
+fn a_persistent_one_starts_on_its_board() {
+    on_threads(2, |process| {
+        let world = process.world();
+        let request = world.prepare(Collective::Barrier).unwrap();
+        let again = |times| {
+            for _ in 0..times {
+                process.start(request).unwrap();
+                process.wait(request).unwrap();
+            }
+        };
+        again(3);
+        let sent = || -> u64 {
+            let counters = process.counters();
+            counters.eager().messages.get() + counters.rendezvous().messages.get()
+        };
+        let before = sent();
+        again(100);
+        assert_eq!(sent(), before);
+        assert_eq!(process.counters().collectives_now(), 0);
+        process.free_request(request).unwrap();
+    });
+}
+
+/// Ranks whose persistent ones are different get an error that says so.
+#[test]
+fn persistent_ones_that_do_not_fit_are_an_error() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let mut data = Numbers::zeros(1, false);
+        let request = match world.rank() {
+            0 => world.prepare(Collective::Barrier).unwrap(),
+            _ => {
+                let data = data.buffer();
+                let bcast = Collective::Bcast { data, root: 0 };
+                world.prepare(bcast).unwrap()
+            }
+        };
+        process.start(request).unwrap();
+        let error = process.wait(request).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Other, "{error}");
+        let other = ["MPI_Bcast", "MPI_Barrier"][world.rank() as usize];
+        assert!(error.text().contains(other), "{error}");
+    });
+}
+
 #[test]
 fn threads_of_a_rank_use_communicators_of_their_own() {
     on_threads(3, |process| {
@@ -375,6 +666,125 @@ fn no_message_is_sent() {
         (0..100).for_each(|_| barrier(&world).unwrap());
         assert_eq!(sent(), before);
         assert_eq!(process.counters().collectives_now(), 0);
+    });
+}
+
+/// Nor do those to which ranks give different numbers of bytes, while they are few; if they are many, they do.
+#[test]
+fn few_bytes_of_different_lengths_send_no_message() {
+    on_threads(3, |process| {
+        let world = process.world();
+        warm(&world);
+        let sent = || -> u64 {
+            let counters = process.counters();
+            counters.eager().messages.get() + counters.rendezvous().messages.get()
+        };
+        let me = (world.rank() as usize, 3, 1);
+        let run = |kind, number, count| {
+            let it = uneven((kind, number, count), me, (false, false));
+            process.wait(world.begin(it.collective).unwrap()).unwrap();
+            if let Some(expected) = it.expected {
+                assert_eq!(it.into.values(), expected);
+            }
+        };
+        let before = sent();
+        for number in 0..60 {
+            run(11 + number as u64 % 4, number, 7);
+        }
+        assert_eq!(sent(), before);
+        for number in 0..60 {
+            run(11 + number as u64 % 4, number, 50);
+        }
+        assert!(sent() > before);
+        assert_eq!(process.counters().collectives_now(), 0);
+    });
+}
+
+/// A block of another length than its receiver expects is an error there, of which the others hear.
+#[test]
+fn blocks_of_another_length_than_expected_are_an_error() {
+    for (comes, expected) in [(3, 4), (4, 3), (0, 1), (1, 0), (3, 40_000), (40_000, 3)] {
+        everywhere(3, |process| {
+            let rank = process.world().rank() as usize;
+            let check = |comm: &Comm, collective: Collective<'_>, at: bool, call: &str| {
+                let ended = comm.begin(collective).and_then(|it| process.wait(it));
+                let later = (0..2).try_for_each(|_| barrier(comm));
+                assert!(ended.is_err() || !at);
+                assert!(later.is_err(), "all hear of it");
+                for error in [ended.err(), later.err()].iter().flatten() {
+                    assert_eq!(error.class(), ErrorClass::Truncate, "{error}");
+                    assert!(error.text().contains(call), "{error}");
+                    assert!(error.text().contains("of MPI_COMM_WORLD"), "{error}");
+                }
+            };
+            let warmed = || {
+                let comm = process.world().dup().unwrap();
+                warm(&comm);
+                comm
+            };
+            // Rank 2 gives what rank 0 does not expect.
+            let mut send = Numbers::of(&vec![5; if rank == 2 { comes } else { 2 }], false);
+            let counts = [2, 2, expected];
+            let mut receive = Numbers::zeros(counts.iter().sum::<usize>() + 3, false);
+            let gatherv = Collective::Gatherv {
+                send: Some(send.buffer()),
+                receive: (rank == 0).then(|| apart(&mut receive, &counts)),
+                root: 0,
+            };
+            check(&warmed(), gatherv, rank == 0, "MPI_Gatherv");
+            // Rank 0 gives rank 1 what it does not expect.
+            let given = [2, comes, 2];
+            let mut send = Numbers::of(&vec![6; given.iter().sum::<usize>() + 3], false);
+            let mut receive = Numbers::zeros(if rank == 1 { expected } else { 2 }, false);
+            let scatterv = Collective::Scatterv {
+                send: (rank == 0).then(|| apart(&mut send, &given)),
+                receive: Some(receive.buffer()),
+                root: 0,
+            };
+            check(&warmed(), scatterv, rank == 1, "MPI_Scatterv");
+            // Rank 2 gives rank 1 what it does not expect.
+            let given = [2, if rank == 2 { comes } else { 2 }, 2];
+            let wanted = [2, 2, if rank == 1 { expected } else { 2 }];
+            let mut send = Numbers::of(&vec![7; given.iter().sum::<usize>() + 3], false);
+            let mut receive = Numbers::zeros(wanted.iter().sum::<usize>() + 3, false);
+            let alltoallv = Collective::Alltoallv {
+                name: "MPI_Alltoallv",
+                send: Some(apart(&mut send, &given)),
+                receive: apart(&mut receive, &wanted),
+            };
+            check(&warmed(), alltoallv, rank == 1, "MPI_Alltoallv");
+        });
+    }
+}
+
+/// Blocks that come as messages before a member that is late belong to no other collective, whatever the root.
+#[test]
+fn long_blocks_wait_for_a_late_member() {
+    on_threads(3, |process| {
+        let world = process.world();
+        warm(&world);
+        (0..WARM).for_each(|_| world.run(Collective::Barrier).unwrap());
+        let me = world.rank() as usize;
+        for (kind, count) in [(11, 100), (11, 20_000), (14, 100), (14, 20_000), (12, 100)] {
+            for (number, root) in [(3, 1), (4, 1), (3, 2), (4, 2)] {
+                let drawn = (kind, number, count);
+                let [one, other] = [(); 2].map(|()| uneven(drawn, (me, 3, root), (false, false)));
+                if me == 0 {
+                    std::thread::sleep(Duration::from_millis(120));
+                }
+                process.wait(world.begin(one.collective).unwrap()).unwrap();
+                world.run(Collective::Barrier).unwrap();
+                if me == 0 {
+                    std::thread::sleep(Duration::from_millis(120));
+                }
+                world.run(other.collective).unwrap();
+                for it in [(one.into, one.expected), (other.into, other.expected)] {
+                    if let (into, Some(expected)) = it {
+                        assert_eq!(into.values(), expected);
+                    }
+                }
+            }
+        }
     });
 }
 

@@ -6937,7 +6937,7 @@ pub static CALLS: [Call; 586] = [
 ];
 
 /// The calls that try a short path first, and where they go on: in a stack that function appears instead of the entry point.
-pub static CONTINUED: [(&str, Code); 94] = [
+pub static CONTINUED: [(&str, Code); 95] = [
     (
         "MPI_Allgather",
         Code(super::coll::full_MPI_Allgather as *const ()),
@@ -7208,6 +7208,10 @@ pub static CONTINUED: [(&str, Code); 94] = [
     (
         "MPI_Sendrecv_c",
         Code(super::p2p::full_MPI_Sendrecv_c as *const ()),
+    ),
+    (
+        "MPI_Start",
+        Code(super::request::full_MPI_Start as *const ()),
     ),
     ("MPI_Test", Code(super::request::full_MPI_Test as *const ())),
     (

@@ -272,8 +272,9 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
 }
 alias!(MPI_Request_get_status_some => PMPI_Request_get_status_some);
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_Start(request: *mut c::Request) -> c_int {
+/// `MPI_Start`, after the short path was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn full_MPI_Start(request: *mut c::Request) -> c_int {
     let watched = check::is_full().then(|| {
         // SAFETY: the array has so many handles, by the promises of the C binding (`crate::check`).
         unsafe { check::under_way::Watched::before("MPI_Start", request, 1) }
@@ -290,6 +291,16 @@ pub unsafe extern "C" fn PMPI_Start(request: *mut c::Request) -> c_int {
         watched.after(code);
     }
     code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Start(request: *mut c::Request) -> c_int {
+    // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::start(request) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { full_MPI_Start(request) }
 }
 alias!(MPI_Start => PMPI_Start);
 

@@ -126,8 +126,13 @@ impl Blocks {
             // SAFETY: the maker promises that the elements of each block stay valid until the operation has ended.
             unsafe { Buffer::checked(address, count, datatype) }
         };
-        let blocks = entries.into_iter().enumerate().map(block);
-        Ok(Self::of(blocks.collect::<Result<_>>()?))
+        let entries = entries.into_iter();
+        // Collected as results, they would grow, and shrink at the end.
+        let mut blocks = Vec::with_capacity(entries.size_hint().0);
+        for entry in entries.enumerate() {
+            blocks.push(block(entry)?);
+        }
+        Ok(Self::of(blocks.into_boxed_slice()))
     }
 
     /// These blocks.

@@ -1,11 +1,16 @@
 //! Board of a communicator for its outstanding collectives: when it is made, and which non-blocking collectives use it.
 //!
+//! Each persistent collective of few bytes has a board of its own, made when it is: the order in which they are made is the same on all
+//! ranks, that of their starts is not.
+//!
 //! ```text
 //!   trial ── collectives that a board would do ──► being made, while they wait ──► used
 //!                                                        └── not all can have it ──► never
 //! ```
 //!
 //! All members decide alike: they count alike, and go by facts that the standard makes equal on all ranks.
+
+use std::sync::Arc;
 
 use weft_atomic::Ordering;
 use weft_fabric::Region;
@@ -14,57 +19,66 @@ use weft_fabric::board::Board;
 use super::board::{NEVER, TRIAL};
 use super::{Comm, Form};
 use crate::buffer::Buffer;
-use crate::coll::{self, Collective, Members, Reduction, on_board};
+use crate::coll::on_board::{self, Demand};
+use crate::coll::{self, Collective, Members, Reduction};
 use crate::datatype::Basic;
 use crate::engine::RequestId;
-use crate::engine::boards::{Begun, BoardId, Told};
-use crate::error::Result;
+use crate::engine::boards::{Begun, BoardId, Repeated, Told};
+use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, Predefined};
 use crate::schedule::{CollectiveContext, Schedule};
 
 const NAME: &str = "the board of a communicator for non-blocking collectives";
 
 impl Comm {
-    /// Begins a non-blocking collective on the board of this communicator; `None` if it is not for that. The answer is
-    /// [`RequestId::DONE`] if it has ended for this rank.
+    /// What a non-blocking collective asks of the board of this communicator, and that; `None` if it is not for that.
     #[inline]
-    pub(super) fn begin_on_board(&self, collective: &Collective<'_>) -> Option<Result<RequestId>> {
+    pub(super) fn demand_on_board(
+        &self,
+        collective: &Collective<'_>,
+    ) -> Result<Option<(Demand, BoardId)>> {
         let state = self.outstanding.load(Ordering::Relaxed);
         if state == NEVER {
-            return None;
+            return Ok(None);
         }
         let (rank, size) = (self.rank as usize, self.size() as usize);
-        let demand = on_board::outstanding::demand(collective, (rank, size))?;
+        let Some(demand) = on_board::outstanding::demand(collective, (rank, size)) else {
+            return Ok(None);
+        };
         let members = Members {
             rank,
             size,
             crowded: false,
             hosts: None,
         };
-        if let Err(error) = on_board::check(collective, &members) {
-            return Some(Err(error));
-        }
+        on_board::check(collective, &members)?;
         let id = match state.checked_sub(TRIAL + 1) {
-            Some(id) => BoardId(id),
-            None => match self.try_outstanding(state) {
-                Ok(id) => id?,
-                Err(error) => return Some(Err(error)),
-            },
+            Some(id) => Some(BoardId(id)),
+            None => self.try_outstanding(state)?,
         };
+        Ok(id.map(|id| (demand, id)))
+    }
+
+    /// Begins it there. The answer is [`RequestId::DONE`] if it has ended for this rank.
+    #[inline]
+    pub(super) fn begin_on_board(
+        &self,
+        collective: Collective<'_>,
+        (demand, id): (Demand, BoardId),
+    ) -> Result<RequestId> {
+        let place = (self.rank as usize, self.size() as usize);
+        let mut engine = self.lock();
+        if !engine.has_outstanding(id) {
+            drop(engine);
+            return self.begin_undecided(id, collective, &demand);
+        }
         let number = self.next_number(Form::Nonblocking);
-        let begin = |by_messages| {
-            let (attendance, exchange) = demand.begin(collective, (rank, size), number)?;
-            let mut engine = self.lock();
-            let place = (id, self.context());
-            Some(engine.begin_on_board(place, attendance, exchange, by_messages))
-        };
-        match begin(None)? {
-            Ok(Begun::AtOnce) => Some(Ok(RequestId::DONE)),
-            Ok(Begun::Request(request)) => Some(Ok(request)),
-            Ok(Begun::ByMessages | Begun::Undecided) => {
-                Some(self.begin_undecided(collective, number, begin))
-            }
-            Err(error) => Some(Err(error)),
+        let begun = demand.begin(collective, place, number);
+        let (attendance, exchange) = begun.ok_or_else(no_such_way)?;
+        match engine.begin_on_board((id, self.context()), attendance, exchange, None)? {
+            Begun::AtOnce => Ok(RequestId::DONE),
+            Begun::Request(request) => Ok(request),
+            Begun::ByMessages => Err(no_such_way()),
         }
     }
 
@@ -72,17 +86,25 @@ impl Comm {
     #[cold]
     fn begin_undecided(
         &self,
-        collective: &Collective<'_>,
-        number: u32,
-        begin: impl FnOnce(Option<(Schedule, CollectiveContext)>) -> Option<Result<Begun>>,
+        id: BoardId,
+        collective: Collective<'_>,
+        demand: &Demand,
     ) -> Result<RequestId> {
-        let schedule = collective.clone().schedule(|| Members::of(self))?;
+        let place = (self.rank as usize, self.size() as usize);
+        let schedule = Arc::new(collective.clone().schedule(|| Members::of(self))?);
+        let number = self.next_number(Form::Nonblocking);
         let context = CollectiveContext::new(self.context() | 1, self.translation(), number);
-        match begin(Some((schedule.clone(), context.clone()))) {
-            Some(Ok(Begun::AtOnce)) => Ok(RequestId::DONE),
-            Some(Ok(Begun::Request(request))) => Ok(request),
-            Some(Err(error)) => Err(error),
-            _ => {
+        let begun = demand.begin(collective, place, number);
+        let (attendance, exchange) = begun.ok_or_else(no_such_way)?;
+        let by_messages = Some((Arc::clone(&schedule), context.clone()));
+        let place = (id, self.context());
+        let begun = self
+            .lock()
+            .begin_on_board(place, attendance, exchange, by_messages)?;
+        match begun {
+            Begun::AtOnce => Ok(RequestId::DONE),
+            Begun::Request(request) => Ok(request),
+            Begun::ByMessages => {
                 self.outstanding.store(NEVER, Ordering::Relaxed);
                 self.start_as(schedule, context)
             }
@@ -96,6 +118,14 @@ impl Comm {
             self.outstanding.store(state + 1, Ordering::Relaxed);
             return Ok(None);
         }
+        let made = self.make_outstanding(Form::Nonblocking)?;
+        let state = made.map_or(NEVER, |id| TRIAL + 1 + id.0);
+        self.outstanding.store(state, Ordering::Relaxed);
+        Ok(made)
+    }
+
+    /// Begins to make a board for outstanding collectives, by two of this form; `None` if there can be none.
+    fn make_outstanding(&self, form: Form) -> Result<Option<BoardId>> {
         let members = self.size() as usize;
         let engine = self.lock();
         let share = |peer| peer == self.process.me() || engine.shares_memory(peer);
@@ -103,7 +133,6 @@ impl Comm {
             Board::bytes_outstanding_for(members).is_some() && self.group.members().all(share);
         drop(engine);
         if !is_possible {
-            self.outstanding.store(NEVER, Ordering::Relaxed);
             return Ok(None);
         }
         let told = Told::new();
@@ -114,14 +143,39 @@ impl Comm {
                 name: NAME,
                 ..schedule
             };
-            (schedule, self.next_collective(Form::Nonblocking))
+            (schedule, self.next_collective(form))
         });
         let peers = self.group.members().collect();
         let place = (self.context(), self.rank as usize);
         let mut engine = self.lock();
+        let peers = (peers, self.translation());
+        let told = (told, matches!(form, Form::Persistent));
         let id = engine.make_outstanding(place, peers, told, collectives)?;
-        self.outstanding.store(TRIAL + 1 + id.0, Ordering::Relaxed);
         Ok(Some(id))
+    }
+
+    /// What each start of a persistent collective is on a board of its own; `None` if it is not for that. Its arguments have been
+    /// checked, and this is its number.
+    pub(super) fn repeat_on_board(
+        &self,
+        collective: &Collective<'_>,
+        number: u32,
+    ) -> Result<Option<Repeated>> {
+        if self.board.load(Ordering::Relaxed) == NEVER {
+            return Ok(None);
+        }
+        let place = (self.rank as usize, self.size() as usize);
+        let Some(demand) = on_board::outstanding::demand(collective, place) else {
+            return Ok(None);
+        };
+        let begun = demand.begin(collective.clone(), place, number);
+        let made = self.make_outstanding(Form::Persistent)?;
+        let repeated = begun.zip(made);
+        Ok(repeated.map(|((attendance, exchange), board)| Repeated {
+            board,
+            attendance,
+            transfer: Arc::new(exchange),
+        }))
     }
 
     /// All members find out whether all say 1.
@@ -139,7 +193,15 @@ impl Comm {
     pub(super) fn leave_outstanding(&self) {
         let state = self.outstanding.swap(NEVER, Ordering::Relaxed);
         if state != NEVER && state > TRIAL {
-            self.lock().drop_outstanding(self.context() | 1);
+            self.lock().drop_outstanding(BoardId(state - (TRIAL + 1)));
         }
     }
+}
+
+#[cold]
+fn no_such_way() -> Error {
+    Error::new(
+        ErrorClass::Intern,
+        "a collective has arguments that its board does not know; please report this",
+    )
 }

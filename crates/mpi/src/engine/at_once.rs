@@ -587,6 +587,12 @@ impl Engine {
         self.core.requests.take_plain(request)
     }
 
+    /// Ends a persistent request that has ended, as most end: it may be started again. With its message, if it is a receive.
+    #[inline(always)]
+    pub(crate) fn end_repeated_at_once(&mut self, request: RequestId) -> Option<Option<Received>> {
+        self.core.requests.take_repeated(request)
+    }
+
     /// Ends a receive that has its message, or gets it with one look.
     #[inline(always)]
     pub(crate) fn end_at_once(&mut self, request: RequestId) -> Option<Received> {

@@ -32,12 +32,12 @@ impl Engine {
     pub(crate) fn start_collective(
         &mut self,
         context: u32,
-        schedule: Schedule,
+        schedule: impl Into<Arc<Schedule>>,
         collective: CollectiveContext,
     ) -> Result<RequestId> {
         self.core.requests.check_room()?;
         let request = self.core.requests.insert(context, None, Work::Nothing);
-        self.begin_schedule(Arc::new(schedule), collective, request);
+        self.begin_schedule(schedule.into(), collective, request);
         Ok(request)
     }
 

@@ -393,9 +393,12 @@ impl Engine {
                 envelope.context == Context(context) && envelope.tag == Tag(tag)
             })?;
             let peer = Peer(envelope.source.0);
-            let error = self
-                .differs(own, peer, message)
-                .unwrap_or_else(|| different_ways(peer, call.name()));
+            let named = self.differs(own, peer, message);
+            // As at the board of blocking ones.
+            if call.is_uneven() && named.is_none() {
+                return None;
+            }
+            let error = named.unwrap_or_else(|| different_ways(peer, call.name()));
             let peers = boards.members_of(context)?;
             Some((Mismatched::Outstanding(context, number, peers), error))
         })

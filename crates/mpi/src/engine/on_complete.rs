@@ -1,14 +1,13 @@
 //! Consequences of the end of a request: the waiter it wakes, what it counts for, and what it carries out.
 
-use std::sync::Arc;
-
 use weft_fabric::Peer;
 use weft_fiber::Waiter;
 
+use super::boards::{ByMessages, Repeated};
 use super::partitioned::{ChannelId, PartitionedPart};
 use super::protocol::SendMode;
 use super::request_id::RequestId;
-use super::schedule::{CollectiveContext, RunId, Schedule};
+use super::schedule::RunId;
 use crate::buffer::Buffer;
 
 /// What else is due when a request ends. Most requests have nothing of it.
@@ -64,8 +63,9 @@ pub(crate) enum PersistentOperation {
     },
     /// A collective, kept to be run again under the number it got when it was made.
     Collective {
-        schedule: Arc<Schedule>,
-        context: CollectiveContext,
+        by_messages: ByMessages,
+        /// If it has a board of its own.
+        on_board: Option<Box<Repeated>>,
     },
     /// A partitioned send or receive; `None` stands for `MPI_PROC_NULL`.
     Partitioned(Option<ChannelId>),

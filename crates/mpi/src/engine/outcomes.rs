@@ -293,6 +293,13 @@ impl Engine {
                 self.core.freed_unread.push(id);
             }
         }
+        if let Some(PersistentOperation::Collective {
+            on_board: Some(on_board),
+            ..
+        }) = operation.as_deref()
+        {
+            self.drop_outstanding(on_board.board);
+        }
         Ok(operation)
     }
 

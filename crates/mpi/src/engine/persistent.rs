@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use weft_fabric::Peer;
+use weft_fabric::{Peer, Region, Written};
+use weft_sys::span::SHORT;
 
 use super::Engine;
 use super::on_complete::PersistentOperation;
 use super::protocol::SendMode;
 use super::request::{Phase, Request, Work};
 use super::request_id::RequestId;
+use super::start::pattern;
 use crate::buffer::Buffer;
+use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
@@ -28,6 +31,13 @@ impl Engine {
             slot.on_complete_mut().persistent = Some(Box::new(operation));
         }
         Ok(request)
+    }
+
+    /// Whether a request may be started.
+    #[inline]
+    pub(crate) fn is_startable(&self, id: RequestId) -> bool {
+        let slot = self.core.requests.get(id);
+        slot.is_some_and(|slot| slot.startable().is_some())
     }
 
     /// Whether a request may be started; otherwise why not.
@@ -51,8 +61,78 @@ impl Engine {
         Ok(slot)
     }
 
+    /// Starts a standard send that leaves at once, or a receive for which nothing waits here: as calls do that [end at
+    /// once](super::at_once), but everything is known and checked. False, without effect, in any unusual case.
+    #[inline]
+    pub(crate) fn start_at_once(&mut self, id: RequestId) -> bool {
+        let core = &mut self.core;
+        if !core.lost.is_quiet() || core.events.are_wanted() {
+            return false;
+        }
+        let Some(slot) = core.requests.get_mut(id) else {
+            return false;
+        };
+        let context = slot.context();
+        match slot.startable() {
+            Some(PersistentOperation::Send {
+                mode: SendMode::Standard,
+                buffer: Buffer::Flat(region, code),
+                to: Some(to),
+                tag,
+            }) => {
+                let (bytes, to, tag) = ((*region, *code), *to, *tag);
+                let is_sent = self.send_flat_at_once(bytes, context, to, tag);
+                if is_sent && let Some(slot) = self.core.requests.get_mut(id) {
+                    slot.end_in_start();
+                }
+                is_sent
+            }
+            Some(PersistentOperation::Receive {
+                buffer: Buffer::Flat(region, code),
+                from: Some(from),
+                tag,
+            }) => {
+                if core.matching.unexpected_len() != 0 {
+                    return false;
+                }
+                let handle = core.matching.wait(pattern(context, *from, *tag), id);
+                let (bytes, from) = ((*region, *code), *from);
+                slot.restart_posted(bytes, (from, handle));
+                core.counters.posted.add(1);
+                let posted = core.matching.posted_len() as u64;
+                core.counters.posted_most.raise(posted);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn send_flat_at_once(
+        &mut self,
+        bytes: (Region, SignatureCode),
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> bool {
+        if bytes.0.len() <= SHORT {
+            match self.write_at_once(bytes, context, to, tag) {
+                Written::Done => return true,
+                Written::Unannounced => {
+                    self.announce_written(to);
+                    return true;
+                }
+                Written::Refused => {}
+            }
+        }
+        self.send_at_once(bytes, context, to, tag)
+    }
+
     /// Starts a persistent request; it is inactive again if that fails.
     pub(crate) fn start(&mut self, id: RequestId) -> Result<()> {
+        if self.start_at_once(id) {
+            return Ok(());
+        }
         if !self.has_no_losses() {
             let context = self.startable(id)?.context();
             self.check_usable(context)?;
@@ -85,9 +165,8 @@ impl Engine {
                 self.core.complete(id);
                 Ok(())
             }
-            PersistentOperation::Collective { schedule, context } => {
-                let (schedule, context) = (Arc::clone(schedule), context.clone());
-                self.begin_schedule(schedule, context, id);
+            PersistentOperation::Collective { .. } => {
+                self.start_collective_again(id);
                 Ok(())
             }
             PersistentOperation::Partitioned(Some(channel)) => {
@@ -102,6 +181,29 @@ impl Engine {
             slot.make_inactive();
         }
         begun
+    }
+
+    /// Starts a persistent collective.
+    fn start_collective_again(&mut self, id: RequestId) {
+        // Nobody looks at the request meanwhile.
+        let slot = self.core.requests.get_mut(id);
+        let Some(operation) = slot.and_then(|slot| slot.on_complete_mut().persistent.take()) else {
+            return;
+        };
+        if let PersistentOperation::Collective {
+            by_messages,
+            on_board,
+        } = &*operation
+        {
+            let on_board = on_board.as_deref();
+            if !on_board.is_some_and(|it| self.start_on_board(it, id, by_messages)) {
+                let (schedule, context) = by_messages.clone();
+                self.begin_schedule(schedule, context, id);
+            }
+        }
+        if let Some(slot) = self.core.requests.get_mut(id) {
+            slot.on_complete_mut().persistent = Some(operation);
+        }
     }
 
     /// Begins the send of a persistent request.

@@ -369,6 +369,27 @@ impl Request {
         if self.phase != Phase::Complete || self.has_on_complete || !self.is_receive() {
             return None;
         }
+        self.message()
+    }
+
+    /// The message of a persistent request that has ended without an error, and with nothing else due; `Some(None)` if it is no receive.
+    #[inline]
+    pub(super) fn repeated(&self) -> Option<Option<Received>> {
+        if self.phase != Phase::Complete || !self.is_persistent() {
+            return None;
+        }
+        if self.is_receive() {
+            return self.message().map(Some);
+        }
+        // What receives a message in parts has one, too.
+        let outcome = &self.outcome;
+        let is_plain = outcome.error.is_none() && outcome.source.is_none() && !outcome.cancelled;
+        is_plain.then_some(None)
+    }
+
+    /// The message of one that has ended, if that is all that is to be said.
+    #[inline]
+    fn message(&self) -> Option<Received> {
         let outcome = &self.outcome;
         if outcome.error.is_some() || outcome.cancelled || outcome.mark != 0 {
             return None;
@@ -414,13 +435,46 @@ impl Request {
             } => Work::receive(buffer.clone()),
             PersistentOperation::Receive { from: None, .. }
             | PersistentOperation::Partitioned(None) => Work::receive_nothing(),
-            PersistentOperation::Send { .. }
-            | PersistentOperation::Collective { .. }
-            | PersistentOperation::Partitioned(Some(_)) => Work::Nothing,
+            PersistentOperation::Collective { .. } => Work::Schedule,
+            PersistentOperation::Send { .. } | PersistentOperation::Partitioned(Some(_)) => {
+                Work::Nothing
+            }
         };
         self.outcome = Outcome::NONE;
         self.phase = Phase::Active;
         operation
+    }
+
+    /// What it does when it is started, if it may be.
+    #[inline]
+    pub(super) fn startable(&self) -> Option<&PersistentOperation> {
+        if self.phase != Phase::Inactive {
+            return None;
+        }
+        self.on_complete.persistent.as_deref()
+    }
+
+    /// It is a send, which is started and has ended.
+    #[inline]
+    pub(super) fn end_in_start(&mut self) {
+        self.work = Work::Nothing;
+        self.outcome = Outcome::NONE;
+        self.phase = Phase::Complete;
+    }
+
+    /// It is a receive of plain bytes, which is started and waits in the matching engine, for a message of `from` or of anybody.
+    #[inline]
+    pub(super) fn restart_posted(
+        &mut self,
+        (region, signature): (Region, SignatureCode),
+        (from, handle): (Option<Peer>, Handle),
+    ) {
+        self.work = Work::Receive(Receiving::of_posted(region, signature, handle));
+        self.outcome = Outcome {
+            source: from,
+            ..Outcome::NONE
+        };
+        self.phase = Phase::Active;
     }
 
     /// What it does from now on.

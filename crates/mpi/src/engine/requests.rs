@@ -225,6 +225,15 @@ impl Requests {
         Some(received)
     }
 
+    /// Takes the outcome of a persistent request that has ended [as most do](Request::repeated): its message, if it is a receive.
+    #[inline]
+    pub(super) fn take_repeated(&mut self, id: RequestId) -> Option<Option<Received>> {
+        let slot = live(&mut self.slots, id)?;
+        let received = slot.repeated()?;
+        slot.make_inactive();
+        Some(received)
+    }
+
     /// How many slots there are.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()

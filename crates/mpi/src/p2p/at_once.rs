@@ -369,6 +369,22 @@ impl Process {
         received
     }
 
+    /// [`start`](Self::start) of a send or a receive.
+    #[inline(always)]
+    #[must_use]
+    pub fn start_at_once(&self, request: RequestId) -> bool {
+        let engine = self.shared_of(request).try_by_bias();
+        engine.is_some_and(|mut engine| engine.start_at_once(request))
+    }
+
+    /// [`wait`](Self::wait) for a persistent request that has ended: with its message, if it is a receive.
+    #[inline(always)]
+    #[must_use]
+    pub fn wait_for_repeated_at_once(&self, request: RequestId) -> Option<Option<Received>> {
+        let mut engine = self.shared_of(request).try_by_bias()?;
+        engine.end_repeated_at_once(request)
+    }
+
     /// [`wait_any`](Self::wait_any) of a list whose first request is this one, if one of them has ended well or is about to. Requests
     /// behind the one that ends are not looked at.
     #[inline(always)]

@@ -74,7 +74,7 @@ impl Process {
     pub fn start_all(&self, ids: impl Iterator<Item = RequestId> + Clone) -> Result<()> {
         let mut engine = self.lock_of_first(ids.clone());
         for id in ids.clone() {
-            if engine.check_startable(id).is_err() {
+            if !engine.is_startable(id) {
                 drop(engine);
                 return self.start_all_across_engines(ids);
             }

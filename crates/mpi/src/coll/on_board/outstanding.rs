@@ -2,17 +2,23 @@
 //! stamp.
 //!
 //! What is shown and taken is what the [blocking forms](super) show and take in their first epoch, but for a rank's own data: they
-//! are copied when the collective begins, and what is folded is read from the board, this rank's share, too, because the program's
-//! memory may be that of the result.
+//! are copied when it shows what it gives, and what is folded is read from the board, this rank's share, too, because the program's
+//! memory may be that of the result. Blocks of different lengths have a [file of their own](uneven).
+
+mod uneven;
 
 use weft_fabric::board::Board;
 use weft_fabric::{Region, SharedBytes};
 
-use super::{Demand, outline};
+use self::uneven::{Gets, Gives, UnevenExchange};
+use super::uneven::{ENTRY, table};
+use super::{COLLECTIVES, Demand, GATHERV, SCATTERV, outline};
 use crate::buffer::{self, Buffer};
 use crate::coll::{Blocks, Collective};
 use crate::engine::boards::{Attendance, Audience, Awaited, Shown, Transfer};
+use crate::error::Result;
 use crate::op::Combine;
+use crate::schedule::Schedule;
 
 /// What a rank shows.
 #[derive(Debug)]
@@ -41,6 +47,11 @@ enum Takes {
         offset: usize,
         into: Blocks,
     },
+    /// All that each of the others shows, of a length of its own.
+    Whole {
+        me: usize,
+        into: Blocks,
+    },
     /// Such a part from each of the first members, combined.
     Folded {
         count: usize,
@@ -51,14 +62,58 @@ enum Takes {
     },
 }
 
-/// What a rank does in a collective.
+/// What is shown and taken where all ranks know how much each gives.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+struct Even {
     shows: Shows,
     takes: Takes,
 }
 
+#[derive(Debug)]
+enum Way {
+    Even(Even),
+    /// In a box: most are even, and this is twice as long.
+    Uneven(Box<UnevenExchange>),
+}
+
+/// What a rank does in a collective.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// What it gives itself, and where that goes.
+    own: Option<(Buffer, Buffer)>,
+    way: Way,
+}
+
 impl Transfer for Exchange {
+    #[inline]
+    fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region> {
+        if let Some((from, into)) = &self.own {
+            from.copy_to(into);
+        }
+        match &self.way {
+            Way::Even(even) => even.shown(scratch),
+            Way::Uneven(uneven) => uneven.shown(scratch),
+        }
+    }
+
+    #[inline]
+    fn left(&self, shown: &Shown<'_>) -> Result<Option<Box<Schedule>>> {
+        match &self.way {
+            Way::Even(_) => Ok(None),
+            Way::Uneven(uneven) => uneven.left(shown),
+        }
+    }
+
+    #[inline]
+    fn take(&self, shown: &Shown<'_>) -> bool {
+        match &self.way {
+            Way::Even(even) => even.take(shown),
+            Way::Uneven(uneven) => uneven.take(shown),
+        }
+    }
+}
+
+impl Even {
     #[inline]
     fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region> {
         let length = match &self.shows {
@@ -100,6 +155,12 @@ impl Transfer for Exchange {
                     let into = into.block(member);
                     let data = shown.data(member, *length, (*offset, into.bytes()));
                     fill(&into, data)
+                }
+            }),
+            Takes::Whole { me, into } => (0..shown.members()).all(|member| {
+                member == *me || {
+                    let into = into.block(member);
+                    fill(&into, shown.data(member, into.bytes(), (0, into.bytes())))
                 }
             }),
             Takes::Folded {
@@ -158,6 +219,7 @@ fn combine(collective: &Collective<'_>) -> Option<Combine> {
     let (Collective::Reduce { reduction, .. }
     | Collective::Allreduce { reduction, .. }
     | Collective::ReduceScatterBlock { reduction, .. }
+    | Collective::ReduceScatter { reduction, .. }
     | Collective::Scan { reduction, .. }
     | Collective::Exscan { reduction, .. }) = collective
     else {
@@ -173,13 +235,27 @@ pub(crate) fn demand(collective: &Collective<'_>, (rank, size): (usize, usize)) 
         Collective::Barrier
         | Collective::Bcast { .. }
         | Collective::Gather { .. }
+        | Collective::Gatherv { .. }
         | Collective::Scatter { .. }
         | Collective::Allgather { .. }
+        | Collective::Allgatherv { .. }
         | Collective::Alltoall { .. } => {}
+        Collective::Scatterv { .. } | Collective::Alltoallv { .. } if has_room_for_words(size) => {}
         _ => _ = combine(collective)?,
     }
-    outline(collective, rank, size).filter(|demand| demand.shown <= Board::INLINE)
+    let demand = outline(collective, rank, size)?;
+    let own = demand
+        .own
+        .map(|own| own.filter(|own| *own <= Board::INLINE));
+    (demand.shown <= Board::INLINE).then_some(Demand { own, ..demand })
 }
+
+/// Whether a table for so many ranks leaves room for a word for each of the others: if not, few would be shown.
+fn has_room_for_words(size: usize) -> bool {
+    table(size) + (size - 1) * size_of::<u64>() <= Board::INLINE
+}
+
+const _: () = assert!(ENTRY < size_of::<u64>(), "a word is more than its entry");
 
 impl Demand {
     /// What this rank does in the collective that asks for this, as number `number` of its communicator; `None` for arguments that
@@ -187,101 +263,104 @@ impl Demand {
     #[inline]
     pub(crate) fn begin(
         &self,
-        collective: &Collective<'_>,
+        collective: Collective<'_>,
         (me, size): (usize, usize),
         number: u32,
     ) -> Option<(Attendance, Exchange)> {
+        if self.own.is_some() {
+            return self.begin_uneven(collective, (me, size), number);
+        }
+        let mut own = None;
         let each = self.each;
         let all = Some(Awaited::All);
         let everybody = (Audience::All, all);
-        let get = |from: usize, (length, offset): (usize, usize), into: &Buffer| Takes::One {
+        let combine = combine(&collective);
+        let get = |from: usize, (length, offset): (usize, usize), into: Buffer| Takes::One {
             from,
             length,
             offset,
-            into: into.clone(),
+            into,
         };
-        let fold = |count: usize, offset: usize, into: &Buffer| {
+        let fold = |count: usize, offset: usize, into: Buffer| {
             Some(Takes::Folded {
                 count,
                 length: each,
                 offset,
-                into: into.clone(),
-                combine: combine(collective)?,
+                into,
+                combine: combine?,
             })
         };
         let ((audience, awaited), shows, takes) = match collective {
             Collective::Barrier => (everybody, Shows::Nothing, Takes::Nothing),
-            Collective::Bcast { data, root } if me == *root => {
-                let shows = Shows::Data(data.clone());
+            Collective::Bcast { data, root } if me == root => {
+                let shows = Shows::Data(data);
                 ((Audience::Mine, None), shows, Takes::Nothing)
             }
             Collective::Bcast { data, root } => {
-                let takes = get(*root, (each, 0), data);
-                let waits = (Audience::Nobody, Some(Awaited::One(*root)));
+                let takes = get(root, (each, 0), data);
+                let waits = (Audience::Nobody, Some(Awaited::One(root)));
                 (waits, Shows::Nothing, takes)
             }
             Collective::Gather {
                 send,
                 receive: Some(receive),
                 root,
-            } if me == *root => {
-                if let Some(send) = send {
-                    send.copy_to(&receive.block(me));
-                }
+            } if me == root => {
+                own = send.map(|send| (send, receive.block(me)));
                 let takes = Takes::Each {
                     me,
                     length: each,
                     offset: 0,
-                    into: receive.clone(),
+                    into: receive,
                 };
                 ((Audience::Nobody, all), Shows::Nothing, takes)
             }
             Collective::Gather { send, root, .. } => {
-                let shows = Shows::Data(send.clone()?);
-                ((Audience::Root(*root), None), shows, Takes::Nothing)
+                let shows = Shows::Data(send?);
+                ((Audience::Root(root), None), shows, Takes::Nothing)
             }
             Collective::Scatter {
                 send: Some(send),
                 receive,
                 root,
-            } if me == *root => {
-                if let Some(receive) = receive {
-                    send.block(me).copy_to(receive);
-                }
-                let shows = Shows::Blocks(send.clone(), me);
+            } if me == root => {
+                own = receive.map(|receive| (send.block(me), receive));
+                let shows = Shows::Blocks(send, me);
                 ((Audience::Mine, None), shows, Takes::Nothing)
             }
             Collective::Scatter { receive, root, .. } => {
-                let takes = get(*root, (each * size, me * each), receive.as_ref()?);
-                let waits = (Audience::Nobody, Some(Awaited::One(*root)));
+                let takes = get(root, (each * size, me * each), receive?);
+                let waits = (Audience::Nobody, Some(Awaited::One(root)));
                 (waits, Shows::Nothing, takes)
             }
             Collective::Allgather { send, receive } => {
-                let shows = match send {
-                    Some(send) => {
-                        send.copy_to(&receive.block(me));
-                        Shows::Data(send.clone())
-                    }
-                    None => Shows::Data(receive.block(me)),
-                };
+                let block = receive.block(me);
                 let takes = Takes::Each {
                     me,
                     length: each,
                     offset: 0,
-                    into: receive.clone(),
+                    into: receive,
                 };
-                (everybody, shows, takes)
+                own = send.map(|send| (send, block.clone()));
+                let gives = own.as_ref().map_or(block, |(send, _)| send.clone());
+                (everybody, Shows::Data(gives), takes)
+            }
+            Collective::Allgatherv { send, receive } => {
+                let block = receive.block(me);
+                let takes = Takes::Whole { me, into: receive };
+                own = send.map(|send| (send, block.clone()));
+                let gives = own.as_ref().map_or(block, |(send, _)| send.clone());
+                (everybody, Shows::Data(gives), takes)
             }
             Collective::Alltoall { send, receive } => {
-                if let Some(send) = send {
-                    send.block(me).copy_to(&receive.block(me));
-                }
-                let shows = Shows::Blocks(send.as_ref().unwrap_or(receive).clone(), me);
+                own = (send.as_ref()).map(|send| (send.block(me), receive.block(me)));
+                let gives = send.unwrap_or_else(|| receive.clone());
+                let shows = Shows::Blocks(gives, me);
                 let takes = Takes::Each {
                     me,
                     length: each * size,
                     offset: me * each,
-                    into: receive.clone(),
+                    into: receive,
                 };
                 (everybody, shows, takes)
             }
@@ -290,39 +369,119 @@ impl Demand {
                 receive: Some(receive),
                 root,
                 ..
-            } if me == *root => {
+            } if me == root => {
                 let takes = fold(size, 0, receive)?;
-                ((Audience::Root(me), all), Shows::Data(send.clone()), takes)
+                ((Audience::Root(me), all), Shows::Data(send), takes)
             }
             Collective::Reduce { send, root, .. } => {
-                let shows = Shows::Data(send.clone());
-                ((Audience::Root(*root), None), shows, Takes::Nothing)
+                let shows = Shows::Data(send);
+                ((Audience::Root(root), None), shows, Takes::Nothing)
             }
             Collective::Allreduce { send, receive, .. } => {
                 let takes = fold(size, 0, receive)?;
-                (everybody, Shows::Data(send.clone()), takes)
+                (everybody, Shows::Data(send), takes)
             }
             Collective::ReduceScatterBlock { send, receive, .. } => {
-                let takes = fold(size, me * receive.bytes(), receive)?;
-                (everybody, Shows::Data(send.clone()), takes)
+                let offset = me * receive.bytes();
+                let takes = fold(size, offset, receive)?;
+                (everybody, Shows::Data(send), takes)
+            }
+            Collective::ReduceScatter {
+                send,
+                receive,
+                counts,
+                reduction,
+            } => {
+                let before: usize = counts.iter().take(me).sum();
+                let takes = fold(size, before * reduction.datatype.size(), receive)?;
+                (everybody, Shows::Data(send), takes)
             }
             Collective::Scan { send, receive, .. } => {
                 let waits = (Audience::Above, Some(Awaited::First(me + 1)));
                 let takes = fold(me + 1, 0, receive)?;
-                (waits, Shows::Data(send.clone()), takes)
+                (waits, Shows::Data(send), takes)
             }
             Collective::Exscan { send, .. } if me == 0 => {
-                let shows = Shows::Data(send.clone());
+                let shows = Shows::Data(send);
                 ((Audience::Above, None), shows, Takes::Nothing)
             }
             Collective::Exscan { send, receive, .. } => {
                 let waits = (Audience::Above, Some(Awaited::First(me)));
                 let takes = fold(me, 0, receive)?;
-                (waits, Shows::Data(send.clone()), takes)
+                (waits, Shows::Data(send), takes)
             }
             _ => return None,
         };
         let attendance = Attendance::new(self.call(number), audience, awaited);
-        Some((attendance, Exchange { shows, takes }))
+        let way = Way::Even(Even { shows, takes });
+        Some((attendance, Exchange { own, way }))
+    }
+
+    /// The same where each rank gives a number of bytes of its own.
+    fn begin_uneven(
+        &self,
+        collective: Collective<'_>,
+        (me, size): (usize, usize),
+        number: u32,
+    ) -> Option<(Attendance, Exchange)> {
+        let mut own = None;
+        let mut is_in_place = false;
+        let all = Some(Awaited::All);
+        let (name, (audience, awaited), gives, gets) = match collective {
+            Collective::Gatherv {
+                send,
+                receive: Some(receive),
+                root,
+            } if me == root => {
+                own = send.map(|send| (send, receive.block(me)));
+                let gets = Gets::Each(receive);
+                let waits = (Audience::Nobody, all);
+                (COLLECTIVES[GATHERV], waits, Gives::Nothing, gets)
+            }
+            Collective::Gatherv { send, root, .. } => {
+                let gives = Gives::One(root, send?);
+                let waits = (Audience::Root(root), None);
+                (COLLECTIVES[GATHERV], waits, gives, Gets::Nothing)
+            }
+            Collective::Scatterv {
+                send: Some(send),
+                receive,
+                root,
+            } if me == root => {
+                own = receive.map(|receive| (send.block(me), receive));
+                let gives = Gives::Each(send);
+                let waits = (Audience::Mine, None);
+                (COLLECTIVES[SCATTERV], waits, gives, Gets::Nothing)
+            }
+            Collective::Scatterv { receive, root, .. } => {
+                let gets = Gets::OfOne(root, receive?);
+                let waits = (Audience::Nobody, Some(Awaited::One(root)));
+                (COLLECTIVES[SCATTERV], waits, Gives::Nothing, gets)
+            }
+            Collective::Alltoallv {
+                name,
+                send,
+                receive,
+            } => {
+                own = (send.as_ref()).map(|send| (send.block(me), receive.block(me)));
+                is_in_place = send.is_none();
+                let gives = Gives::Each(send.unwrap_or_else(|| receive.clone()));
+                let gets = Gets::OfEach(receive);
+                (name, (Audience::All, all), gives, gets)
+            }
+            _ => return None,
+        };
+        let way = Way::Uneven(Box::new(UnevenExchange {
+            name,
+            note: self.note,
+            me,
+            size,
+            gives,
+            is_shown: self.own.flatten().is_some(),
+            gets,
+            is_in_place,
+        }));
+        let attendance = Attendance::new(self.call(number), audience, awaited);
+        Some((attendance, Exchange { own, way }))
     }
 }

@@ -1,6 +1,6 @@
 //! History of a member on a board, and the length of its data, as a note contains them.
 
-use weft_fabric::board::Board;
+use weft_fabric::board::{Board, Note};
 
 use super::super::collective_note::CollectiveNote;
 
@@ -30,8 +30,13 @@ pub(super) fn own_length(bytes: Option<usize>) -> u32 {
 /// The bytes that a member shows where each shows a number of its own; `None` if it sends messages.
 #[inline]
 pub(crate) fn shown_by(board: &Board, member: usize) -> Option<usize> {
-    let length = length_in(board.note_of(member).length);
-    length.ok().map(|bytes| bytes as usize)
+    shown_in(board.note_of(member))
+}
+
+/// The same by its note.
+#[inline]
+pub(super) fn shown_in(note: Note) -> Option<usize> {
+    length_in(note.length).ok().map(|bytes| bytes as usize)
 }
 
 /// One more than the most bytes that fit a note as they are.

@@ -8,6 +8,8 @@
 //! Both are collectives of the engine, of which all members begin the same. A loss, or a communicator that is revoked, ends them, and
 //! there is no board.
 
+use std::sync::Arc;
+
 use weft_fabric::board::Board;
 use weft_fabric::{Peer, Region, SharedKey, SharedMemory};
 
@@ -16,10 +18,11 @@ use super::super::request::Phase;
 use super::super::request_id::RequestId;
 use super::super::schedule::{CollectiveContext, Schedule};
 use super::BoardId;
-use super::memory::Abandoned;
+use super::memory::{Abandoned, MOST_LED, MOST_LED_OF_REPEATED};
 use super::outstanding::Outstanding;
 use crate::buffer;
 use crate::error::Result;
+use crate::group::Group;
 
 /// Bytes that rank 0 tells: whether there is a block, and its key.
 pub(crate) const KEY: usize = 9;
@@ -75,7 +78,7 @@ impl Making {
 }
 
 impl Engine {
-    /// Begins to make the board of the communicator with this context for what is outstanding. The collectives that tell the key, and
+    /// Begins to make the board of the communicator with this context for what is outstanding, or for one that is repeated. The collectives that tell the key, and
     /// whether all have attached, use `told`.
     ///
     /// # Errors
@@ -83,14 +86,18 @@ impl Engine {
     pub(crate) fn make_outstanding(
         &mut self,
         (context, me): (u32, usize),
-        peers: Box<[Peer]>,
-        told: Told,
+        (peers, group): (Box<[Peer]>, Option<Arc<Group>>),
+        (told, is_repeated): (Told, bool),
         [first, second]: [(Schedule, CollectiveContext); 2],
     ) -> Result<BoardId> {
+        let most = match is_repeated {
+            true => MOST_LED_OF_REPEATED,
+            false => MOST_LED,
+        };
         let mut own = None;
         if me == 0
             && let Some(bytes) = Board::bytes_outstanding_for(peers.len())
-            && let Ok((key, memory)) = self.allocate_block(bytes)
+            && let Ok((key, memory)) = self.allocate_block(bytes, most)
         {
             let mut word = [1; KEY];
             word[1..].copy_from_slice(&key.0.to_le_bytes());
@@ -101,7 +108,7 @@ impl Engine {
         let revoked = self.core.lost.refusal(context);
         let lost = peers.iter().find_map(|peer| self.core.lost.error_of(*peer));
         let lost = revoked.or(lost);
-        let mut place = Outstanding::new(context | 1, peers, me, lost);
+        let mut place = Outstanding::new((context | 1, group), peers, me, lost);
         place.making = Some(Making {
             stage: Stage::Key(Box::new(second)),
             request,
@@ -211,10 +218,9 @@ impl Engine {
         }
     }
 
-    /// The communicator of this context is freed.
-    pub(crate) fn drop_outstanding(&mut self, context: u32) {
-        let freed = (self.core.boards.outstanding).free(|place| place.context == context);
-        if let Some(place) = freed {
+    /// The communicator, or the persistent collective, of this board is freed.
+    pub(crate) fn drop_outstanding(&mut self, id: BoardId) {
+        if let Some(place) = self.core.boards.outstanding.free(id) {
             self.leave_outstanding(place);
         }
     }

@@ -13,7 +13,10 @@ use super::{BoardId, SCRATCH};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Most boards whose memory this process has allocated at a time.
-const MOST_LED: usize = 128;
+pub(super) const MOST_LED: usize = 128;
+
+/// The same where another one for a persistent collective is to be made: communicators to come shall find room.
+pub(super) const MOST_LED_OF_REPEATED: usize = MOST_LED / 2;
 
 /// A block that is given back when all have left.
 #[derive(Debug)]
@@ -34,18 +37,22 @@ impl Engine {
 
     /// Memory for the board of so many members: its key for the others.
     pub(crate) fn allocate_board(&mut self, members: usize) -> Result<(SharedKey, SharedMemory)> {
-        self.allocate_block(Board::bytes_for(members).unwrap_or(usize::MAX))
+        self.allocate_block(Board::bytes_for(members).unwrap_or(usize::MAX), MOST_LED)
     }
 
-    /// Memory of so many bytes for a board.
-    pub(super) fn allocate_block(&mut self, bytes: usize) -> Result<(SharedKey, SharedMemory)> {
+    /// Memory of so many bytes for a board, unless there are so many of this process.
+    pub(super) fn allocate_block(
+        &mut self,
+        bytes: usize,
+        most: usize,
+    ) -> Result<(SharedKey, SharedMemory)> {
         self.give_back_boards();
         let boards = &self.core.boards;
         let led = boards.places.iter().flatten();
         let led = led.filter(|place| place.block.is_some()).count();
         let outstanding = boards.outstanding.all();
         let outstanding = outstanding.filter(|place| place.block.is_some()).count();
-        if led + outstanding + boards.abandoned.len() >= MOST_LED {
+        if led + outstanding + boards.abandoned.len() >= most {
             return Err(Error::new(ErrorClass::NoMem, "no more boards here"));
         }
         let block = self.fabric.allocate_shared(bytes)?;

@@ -20,6 +20,7 @@
 mod all;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weft_fabric::board::{Board, MOST_OUTSTANDING, Place};
@@ -30,11 +31,13 @@ use super::super::collective_mismatch::LOSS_DELAY;
 use super::super::collective_note::CollectiveNote;
 use super::super::request_id::RequestId;
 use super::super::schedule::{CollectiveContext, Schedule};
-use super::communicator_board::{Awaited, BoardCall, disagreement};
+use super::BoardId;
+use super::communicator_board::{Awaited, BoardCall, disagreement, other_length};
 use super::epochs::{Audience, LOOKS, LOOKS_AT_OTHER_CORES, intern, wake, wake_other};
-use super::history::History;
+use super::history::{History, shown_in};
 use super::making::Making;
-use crate::error::Error;
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
 
 pub(in crate::engine) use all::OutstandingBoards;
 
@@ -47,6 +50,13 @@ pub(crate) trait Transfer: std::fmt::Debug + Send + Sync {
     /// The data that it shows, which may be put together in the memory given.
     fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region>;
 
+    /// The messages that are left, if there are any, when those for whom this rank waits have come. Their schedule begins before this
+    /// rank takes what it gets.
+    ///
+    /// # Errors
+    /// `Truncate` if a member shows another number of bytes than this rank expects.
+    fn left(&self, shown: &Shown<'_>) -> Result<Option<Box<Schedule>>>;
+
     /// Takes what it gets. False if the others cannot have shown that.
     fn take(&self, shown: &Shown<'_>) -> bool;
 }
@@ -54,6 +64,7 @@ pub(crate) trait Transfer: std::fmt::Debug + Send + Sync {
 /// What the members have shown in an epoch.
 pub(crate) struct Shown<'a> {
     board: &'a Board,
+    peers: &'a [Peer],
     epoch: u64,
 }
 
@@ -74,10 +85,31 @@ impl Shown<'_> {
     ) -> Option<SharedBytes<'_>> {
         self.board.data_at((self.epoch, member), length, place)
     }
+
+    /// The bytes that a member shows where each shows a number of its own; `None` if it sends messages.
+    pub fn length(&self, member: usize) -> Option<usize> {
+        shown_in(self.board.note_at(self.epoch, member))
+    }
+
+    /// The error that a member shows another number of bytes for this rank than it expects.
+    #[cold]
+    pub fn truncated(&self, member: usize, came: usize, expected: usize) -> Error {
+        let peer = self.peers[member];
+        let text = other_length(peer, &came.to_string(), expected);
+        Error::new(ErrorClass::Truncate, text).about(peer)
+    }
+
+    /// The error that a member shows what cannot be.
+    #[cold]
+    pub fn impossible(&self) -> Error {
+        intern(TOO_LONG)
+    }
 }
 
+const TOO_LONG: &str = "reads more from a board than it holds";
+
 /// One collective of this rank.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attendance {
     pub call: BoardCall,
     /// Who waits for this rank.
@@ -129,10 +161,40 @@ enum Coming {
 #[derive(Debug)]
 struct Queued {
     attendance: Attendance,
-    transfer: Box<dyn Transfer>,
+    transfer: Arc<dyn Transfer>,
     request: RequestId,
     /// How it is done if there will be no board.
-    by_messages: Option<Box<(Schedule, CollectiveContext)>>,
+    by_messages: Option<Box<ByMessages>>,
+}
+
+/// How a collective is done by messages.
+pub(crate) type ByMessages = (Arc<Schedule>, CollectiveContext);
+
+/// A persistent collective on a board of its own: what each start of it is. Members may start different ones in different orders.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeated {
+    pub board: BoardId,
+    pub attendance: Attendance,
+    pub transfer: Arc<dyn Transfer>,
+}
+
+/// How far a collective comes that is new on its board.
+enum Start {
+    Ended,
+    /// It ends behind these messages.
+    Left(Box<Schedule>),
+    Waits,
+    Fails(Error),
+}
+
+/// How a collective of the queue ends.
+enum Ending {
+    Well,
+    Failed(Error),
+    /// A member shows another number of bytes for this rank than it expects.
+    Truncated(Error),
+    /// Behind these messages.
+    Left(Box<Schedule>),
 }
 
 /// What became of a collective that was to begin.
@@ -140,8 +202,6 @@ pub(crate) enum Begun {
     /// It has ended for this rank.
     AtOnce,
     Request(RequestId),
-    /// The board is being made: it must be known how it is done without.
-    Undecided,
     /// There is no board: it is to be done by messages.
     ByMessages,
 }
@@ -156,6 +216,8 @@ pub(in crate::engine) struct Outstanding {
     pub me: usize,
     /// The communicator's context for collectives.
     pub context: u32,
+    /// Its members as [`CollectiveContext`] has them.
+    group: Option<Arc<Group>>,
     /// The block, if this process has allocated it.
     pub block: Option<SharedKey>,
     /// A member is lost, or the communicator is revoked.
@@ -177,8 +239,14 @@ pub(in crate::engine) struct Outstanding {
 }
 
 impl Outstanding {
-    pub fn new(context: u32, peers: Box<[Peer]>, me: usize, lost: Option<Error>) -> Self {
+    pub fn new(
+        (context, group): (u32, Option<Arc<Group>>),
+        peers: Box<[Peer]>,
+        me: usize,
+        lost: Option<Error>,
+    ) -> Self {
         Self {
+            group,
             board: None,
             making: None,
             peers,
@@ -204,11 +272,11 @@ impl Outstanding {
 
     /// Arrives for a collective, if there is room: false, without effect, if not.
     #[inline]
-    fn show(
+    fn show<T: Transfer + ?Sized>(
         &mut self,
         fabric: &mut dyn Fabric,
         attendance: &mut Attendance,
-        transfer: &dyn Transfer,
+        transfer: &T,
         is_other_awake: impl FnOnce(Peer) -> bool,
     ) -> bool {
         let Some(board) = self
@@ -288,28 +356,29 @@ impl Outstanding {
         disagreement(&attendance.call, peers, note, before)
     }
 
-    /// The next one that has ended, with its error.
-    fn next_ended(&mut self, fabric: &mut dyn Fabric) -> Option<(Queued, Option<Error>)> {
+    /// The next one that has ended, and how.
+    fn next_ended(&mut self, fabric: &mut dyn Fabric) -> Option<(Queued, Ending)> {
         if self.making.is_some() {
             return None;
         }
         self.show_queued(fabric);
         let mut first = self.queue.pop_front()?;
         if self.shown > 0 {
-            let outcome = match self.coming(&mut first.attendance) {
-                Coming::There => Some(self.take(&first)),
-                Coming::Differs(error) => self.is_no_loss(fabric.now()).then_some(Some(error)),
+            let ending = match self.coming(&mut first.attendance) {
+                Coming::There => Some(self.end(&first)),
+                Coming::Differs(error) => self
+                    .is_no_loss(fabric.now())
+                    .then_some(Ending::Failed(error)),
                 Coming::Missing => None,
             };
-            if let Some(error) = outcome {
+            if let Some(ending) = ending {
                 self.shown -= 1;
-                return Some((first, error));
+                return Some((first, ending));
             }
         }
-        let error = self.reason(&first.attendance.call).cloned();
-        if error.is_some() {
+        if let Some(error) = self.reason(&first.attendance.call).cloned() {
             self.shown = self.shown.saturating_sub(1);
-            return Some((first, error));
+            return Some((first, Ending::Failed(error)));
         }
         self.queue.push_front(first);
         None
@@ -323,11 +392,29 @@ impl Outstanding {
         now >= since + LOSS_DELAY
     }
 
-    fn take(&self, ended: &Queued) -> Option<Error> {
-        let board = self.board.as_ref()?;
-        let epoch = ended.attendance.epoch;
-        let taken = ended.transfer.take(&Shown { board, epoch });
-        (!taken).then(|| intern("reads more from a board than it holds"))
+    /// What the members have shown at an epoch.
+    #[inline]
+    fn shown_at(&self, epoch: u64) -> Option<Shown<'_>> {
+        let (board, peers) = (self.board.as_ref()?, &*self.peers);
+        Some(Shown {
+            board,
+            peers,
+            epoch,
+        })
+    }
+
+    /// Those for whom it waits have come.
+    fn end(&self, ended: &Queued) -> Ending {
+        let Some(shown) = self.shown_at(ended.attendance.epoch) else {
+            return Ending::Failed(intern("has no board"));
+        };
+        match ended.transfer.left(&shown) {
+            Ok(None) if ended.transfer.take(&shown) => Ending::Well,
+            Ok(None) => Ending::Failed(shown.impossible()),
+            Ok(Some(left)) => Ending::Left(left),
+            Err(error) if error.class() == ErrorClass::Truncate => Ending::Truncated(error),
+            Err(error) => Ending::Failed(error),
+        }
     }
 
     /// Why a collective does not end by those for whom it waits.

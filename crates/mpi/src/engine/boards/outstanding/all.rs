@@ -1,5 +1,7 @@
 //! The boards of all communicators for what is outstanding, and how the engine begins it, goes on from it and ends it.
 
+use std::sync::Arc;
+
 use weft_fabric::Peer;
 use weft_fabric::board::{Board, MOST_OUTSTANDING};
 
@@ -14,7 +16,10 @@ use super::super::BoardId;
 use super::super::communicator_board::BoardCall;
 use super::super::epochs::in_call;
 use super::super::making::Making;
-use super::{Attendance, Begun, Coming, LOOKS_AT_ONCE, Outstanding, Queued, Shown, Transfer, wish};
+use super::{
+    Attendance, Begun, ByMessages, Coming, Ending, LOOKS_AT_ONCE, Outstanding, Queued, Repeated,
+    Start, Transfer, wish,
+};
 use crate::error::{Error, Result};
 
 /// The boards of all communicators for what is outstanding.
@@ -48,8 +53,9 @@ impl OutstandingBoards {
         self.places.iter_mut().flatten()
     }
 
-    fn of_context(&self, context: u32) -> Option<&Outstanding> {
-        self.all().find(|place| place.context == context)
+    /// That of a communicator, and those of its persistent collectives.
+    fn of_context(&self, context: u32) -> impl Iterator<Item = &Outstanding> {
+        self.all().filter(move |place| place.context == context)
     }
 
     pub fn add(&mut self, place: Outstanding) -> BoardId {
@@ -107,17 +113,17 @@ impl OutstandingBoards {
 
     /// A collective of a context is done by messages, and its rank is about to sleep over it.
     pub fn stand_aside(&self, context: u32, number: u32) {
-        if let Some(board) = self.of_context(context).and_then(|it| it.board.as_ref()) {
-            board.stand_aside(number);
-        }
+        let boards = self.of_context(context).filter_map(|it| it.board.as_ref());
+        boards.for_each(|board| board.stand_aside(number));
     }
 
-    /// A member that is in the epoch after this rank's, and what it does there, with its number.
-    pub fn ahead(&self, context: u32) -> Option<(Peer, CollectiveNote, u32)> {
-        let place = self.of_context(context)?;
-        let (member, note) = place.board.as_ref()?.ahead()?;
-        let call = CollectiveNote::from_bits(note.call);
-        Some((place.peers[member], call, note.number))
+    /// Members that are in the epoch after this rank's, and what they do there, with its number.
+    pub fn ahead(&self, context: u32) -> impl Iterator<Item = (Peer, CollectiveNote, u32)> + '_ {
+        self.of_context(context).filter_map(|place| {
+            let (member, note) = place.board.as_ref()?.ahead()?;
+            let call = CollectiveNote::from_bits(note.call);
+            Some((place.peers[member], call, note.number))
+        })
     }
 
     /// The collectives under way, each with its context.
@@ -152,7 +158,8 @@ impl OutstandingBoards {
 
     /// The members of the communicator with this context.
     pub fn members_of(&self, context: u32) -> Option<Box<[Peer]>> {
-        self.of_context(context).map(|place| place.peers.clone())
+        let mut places = self.of_context(context);
+        places.next().map(|place| place.peers.clone())
     }
 
     /// The name of the collective that ends with a request, and the members for which it waits; or the request for which it
@@ -174,25 +181,24 @@ impl OutstandingBoards {
         })
     }
 
-    /// Takes out the board of a communicator that is freed, if nothing is outstanding; otherwise that follows.
-    pub fn free(&mut self, which: impl Fn(&Outstanding) -> bool) -> Option<Outstanding> {
-        let of = |place: &mut Option<Outstanding>| match place {
-            Some(it) if which(it) => {
-                it.is_freed = true;
-                it.is_idle()
-            }
-            _ => false,
-        };
-        self.places.iter_mut().find_map(|place| {
-            let is_over = of(place);
-            place.take_if(|_| is_over)
-        })
+    /// Takes out a board that is freed, if nothing is outstanding; otherwise that follows.
+    pub fn free(&mut self, id: BoardId) -> Option<Outstanding> {
+        let place = self.places.get_mut(id.0 as usize)?;
+        place.as_mut()?.is_freed = true;
+        place.take_if(|place| place.is_idle())
     }
 }
 
 impl Engine {
+    /// Whether this board is made. If not, it is being made, or there is none: then it must be known how collectives are done without.
+    #[inline]
+    pub(crate) fn has_outstanding(&self, id: BoardId) -> bool {
+        let place = self.core.boards.outstanding.get(id);
+        place.is_some_and(|place| place.board.is_some())
+    }
+
     /// Begins a collective on the board of this number. `context` is the communicator's; `by_messages` says how it is done without a
-    /// board, if that is not known yet.
+    /// board that [is not made](Self::has_outstanding) yet.
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.
@@ -202,8 +208,72 @@ impl Engine {
         (id, context): (BoardId, u32),
         mut attendance: Attendance,
         transfer: T,
-        by_messages: Option<(Schedule, CollectiveContext)>,
+        by_messages: Option<ByMessages>,
     ) -> Result<Begun> {
+        let core = &mut self.core;
+        let Some(place) = core.boards.outstanding.get_mut(id) else {
+            return Ok(Begun::ByMessages);
+        };
+        if place.board.is_none() && place.making.is_none() {
+            return Ok(Begun::ByMessages);
+        }
+        core.requests.check_room()?;
+        let start = self.show_new(id, &mut attendance, &transfer);
+        if matches!(start, Start::Ended) {
+            return Ok(Begun::AtOnce);
+        }
+        let request = self.core.requests.insert(context, None, Work::Schedule);
+        let queued = Queued {
+            attendance,
+            transfer: Arc::new(transfer),
+            request,
+            by_messages: by_messages.map(Box::new),
+        };
+        self.go_on_with_new(id, start, queued);
+        Ok(Begun::Request(request))
+    }
+
+    /// Starts a persistent collective, whose request is `request`. False, without effect, if it has no board.
+    #[inline]
+    pub(in crate::engine) fn start_on_board(
+        &mut self,
+        repeated: &Repeated,
+        request: RequestId,
+        by_messages: &ByMessages,
+    ) -> bool {
+        let id = repeated.board;
+        let place = self.core.boards.outstanding.get(id);
+        let Some(is_making) = place
+            .filter(|place| place.board.is_some() || place.making.is_some())
+            .map(|place| place.making.is_some())
+        else {
+            return false;
+        };
+        let mut attendance = repeated.attendance.clone();
+        let start = self.show_new(id, &mut attendance, &*repeated.transfer);
+        if matches!(start, Start::Ended) {
+            self.core.complete(request);
+            return true;
+        }
+        let queued = Queued {
+            attendance,
+            transfer: Arc::clone(&repeated.transfer),
+            request,
+            by_messages: is_making.then(|| Box::new(by_messages.clone())),
+        };
+        self.go_on_with_new(id, start, queued);
+        true
+    }
+
+    /// Shows what a rank shows in a new collective, if there is a board and nothing stands before it, and ends it if those for whom it
+    /// waits are there.
+    #[inline]
+    fn show_new<T: Transfer + ?Sized>(
+        &mut self,
+        id: BoardId,
+        attendance: &mut Attendance,
+        transfer: &T,
+    ) -> Start {
         let Self {
             core,
             fabric,
@@ -211,67 +281,65 @@ impl Engine {
             ..
         } = self;
         let Some(place) = core.boards.outstanding.get_mut(id) else {
-            return Ok(Begun::ByMessages);
+            return Start::Waits;
         };
-        if place.board.is_none() {
-            if place.making.is_none() {
-                return Ok(Begun::ByMessages);
-            }
-            if by_messages.is_none() {
-                return Ok(Begun::Undecided);
-            }
-        }
-        core.requests.check_room()?;
         attendance.call.note.length |= place.history.bits();
         attendance.before = place.history.last;
         place.history.add(attendance.call.note.call);
-        let mut failure = None;
-        if place.making.is_none() {
-            if core.events.are_wanted() {
-                let context = place.context;
-                core.raise(EventKind::CollectiveBegun, None, (-1, context), 0);
-            }
-            core.counters.collective_at(attendance.call.place);
-            let Some(place) = core.boards.outstanding.get_mut(id) else {
-                return Ok(Begun::ByMessages);
-            };
-            failure = place.lost.clone();
-            if !core.mismatches.is_empty() {
-                failure = failure.or_else(|| core.mismatches.of(place.context).cloned());
-            }
-            let is_other_awake = |other: Peer| {
-                let writer = writers.get(other.index());
-                writer.and_then(|writer| writer.reader_sleeps()) == Some(false)
-            };
-            if failure.is_none()
-                && place.queue.is_empty()
-                && place.show(&mut **fabric, &mut attendance, &transfer, is_other_awake)
-            {
-                let there = (0..LOOKS_AT_ONCE)
-                    .any(|_| !matches!(place.coming(&mut attendance), Coming::Missing));
-                if there && matches!(place.coming(&mut attendance), Coming::There) {
-                    let taken = place.board.as_ref().is_some_and(|board| {
-                        let epoch = attendance.epoch;
-                        transfer.take(&Shown { board, epoch })
-                    });
-                    if taken {
-                        self.note_ended(id, false);
-                        return Ok(Begun::AtOnce);
-                    }
+        if place.making.is_some() {
+            return Start::Waits;
+        }
+        if core.events.are_wanted() {
+            let context = place.context;
+            core.raise(EventKind::CollectiveBegun, None, (-1, context), 0);
+        }
+        core.counters.collective_at(attendance.call.place);
+        let Some(place) = core.boards.outstanding.get_mut(id) else {
+            return Start::Waits;
+        };
+        let mut failure = place.lost.clone();
+        if !core.mismatches.is_empty() {
+            failure = failure.or_else(|| core.mismatches.of(place.context).cloned());
+        }
+        if let Some(error) = failure {
+            return Start::Fails(error);
+        }
+        let is_other_awake = |other: Peer| {
+            let writer = writers.get(other.index());
+            writer.and_then(|writer| writer.reader_sleeps()) == Some(false)
+        };
+        if !place.queue.is_empty()
+            || !place.show(&mut **fabric, attendance, transfer, is_other_awake)
+        {
+            return Start::Waits;
+        }
+        let there =
+            (0..LOOKS_AT_ONCE).any(|_| !matches!(place.coming(attendance), Coming::Missing));
+        if there
+            && matches!(place.coming(attendance), Coming::There)
+            && let Some(shown) = place.shown_at(attendance.epoch)
+        {
+            match transfer.left(&shown) {
+                Ok(None) if transfer.take(&shown) => {
+                    self.note_ended(id, false);
+                    return Start::Ended;
                 }
-                place.shown = 1;
+                Ok(Some(left)) => return Start::Left(left),
+                // It is found again where it ends.
+                _ => {}
             }
         }
-        let request = self.core.requests.insert(context, None, Work::Schedule);
-        let queued = Queued {
-            attendance,
-            transfer: Box::new(transfer),
-            request,
-            by_messages: by_messages.map(Box::new),
-        };
-        if let Some(error) = failure {
-            self.end_outstanding(id, queued, Some(error));
-            return Ok(Begun::Request(request));
+        place.shown = 1;
+        Start::Waits
+    }
+
+    /// A new collective has not ended at once.
+    fn go_on_with_new(&mut self, id: BoardId, start: Start, queued: Queued) {
+        match start {
+            Start::Ended => return,
+            Start::Left(left) => return self.go_on_by_messages(id, &queued, left),
+            Start::Fails(error) => return self.fail_outstanding(id, queued, &error),
+            Start::Waits => {}
         }
         let boards = &mut self.core.boards.outstanding;
         if let Some(place) = boards.get_mut(id) {
@@ -283,7 +351,22 @@ impl Engine {
             self.core.boards.outstanding.fall_asleep();
             self.look_at_outstanding();
         }
-        Ok(Begun::Request(request))
+    }
+
+    /// What is left of a collective that has come to its end on the board goes by messages.
+    fn go_on_by_messages(&mut self, id: BoardId, queued: &Queued, left: Box<Schedule>) {
+        let Some(place) = self.core.boards.outstanding.get_mut(id) else {
+            return;
+        };
+        let number = queued.attendance.call.note.number;
+        let context = CollectiveContext::new(place.context, place.group.clone(), number);
+        self.begin_schedule(Arc::from(left), context, queued.request);
+        // Behind its first steps: they copy what lies where something is taken to.
+        let place = self.core.boards.outstanding.get_mut(id);
+        let place = place.as_deref();
+        if let Some(shown) = place.and_then(|place| place.shown_at(queued.attendance.epoch)) {
+            let _ = queued.transfer.take(&shown);
+        }
     }
 
     /// Shows and ends what can be of the collectives that are outstanding. True if one has ended.
@@ -297,9 +380,18 @@ impl Engine {
                 let Self { core, fabric, .. } = self;
                 let place = core.boards.outstanding.get_mut(id);
                 let ended = place.and_then(|place| place.next_ended(&mut **fabric));
-                let Some((queued, error)) = ended else { break };
+                let Some((queued, ending)) = ended else { break };
                 moved = true;
-                self.end_outstanding(id, queued, error);
+                match ending {
+                    Ending::Well => self.end_outstanding(id, queued, None),
+                    Ending::Failed(error) => self.fail_outstanding(id, queued, &error),
+                    Ending::Truncated(error) => {
+                        let error = in_call(&queued.attendance.call, &error);
+                        self.tell_difference(id, &queued.attendance.call, &error);
+                        self.end_outstanding(id, queued, Some(error));
+                    }
+                    Ending::Left(left) => self.go_on_by_messages(id, &queued, left),
+                }
             }
             let boards = &mut self.core.boards.outstanding;
             let place = boards.get_mut(id);
@@ -337,14 +429,17 @@ impl Engine {
         false
     }
 
+    /// A collective has ended in an error that does not say in which call.
+    #[cold]
+    fn fail_outstanding(&mut self, id: BoardId, queued: Queued, error: &Error) {
+        self.tell_difference(id, &queued.attendance.call, error);
+        let error = in_call(&queued.attendance.call, error);
+        self.end_outstanding(id, queued, Some(error));
+    }
+
     /// A collective has ended.
     fn end_outstanding(&mut self, id: BoardId, queued: Queued, error: Option<Error>) {
-        let call = queued.attendance.call;
-        let found = error
-            .as_ref()
-            .is_some_and(|error| self.tell_difference(id, &call, error));
-        let error = error.map(|error| in_call(&call, &error));
-        self.note_ended(id, error.is_some() || found);
+        self.note_ended(id, error.is_some());
         if let Some(slot) = self.core.requests.get_mut(queued.request) {
             slot.fail(error);
         }
@@ -353,17 +448,16 @@ impl Engine {
 
     /// If this rank has found that a member does something else, the others are told.
     #[cold]
-    fn tell_difference(&mut self, id: BoardId, call: &BoardCall, error: &Error) -> bool {
+    fn tell_difference(&mut self, id: BoardId, call: &BoardCall, error: &Error) {
         let Some(place) = self.core.boards.outstanding.get_mut(id) else {
-            return false;
+            return;
         };
         if place.reason(call).is_some() || !is_mismatch(error) {
-            return false;
+            return;
         }
         let (context, peers) = (place.context, place.peers.clone());
         let which = (context, Some(call.note.number));
         self.tell_of_mismatch(which, &peers, error);
-        true
     }
 
     fn note_ended(&mut self, id: BoardId, failed: bool) {
@@ -394,7 +488,7 @@ impl Engine {
             for queued in queue {
                 if let Some(by_messages) = queued.by_messages {
                     let (schedule, context) = *by_messages;
-                    self.begin_schedule(schedule.into(), context, queued.request);
+                    self.begin_schedule(schedule, context, queued.request);
                 }
             }
             return;

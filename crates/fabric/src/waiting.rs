@@ -142,6 +142,13 @@ impl Turns {
     }
 }
 
+/// Whether somebody else wanted this core the last time that it was measured, if it ever was. Asks nobody, so it costs next to nothing.
+#[inline]
+#[must_use]
+pub fn is_core_wanted() -> bool {
+    Real.contention().was_wanted()
+}
+
 /// Action before the next poll.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

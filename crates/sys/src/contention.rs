@@ -62,6 +62,8 @@ pub struct Contention {
     looked: Option<Instant>,
     /// How often it moved there lately: each move doubles the time to the next look.
     spreads: u8,
+    /// It has yielded before.
+    measured: bool,
 }
 
 impl Contention {
@@ -75,12 +77,20 @@ impl Contention {
         changed: None,
         looked: None,
         spreads: 0,
+        measured: false,
     };
 
-    /// Whether the last yield was contended.
+    /// Whether the last yield was contended, or there was none.
     #[must_use]
     pub fn wanted(self) -> bool {
         self.idle == 0
+    }
+
+    /// Whether there was a yield, and the last one was contended.
+    #[inline]
+    #[must_use]
+    pub fn was_wanted(self) -> bool {
+        self.measured && self.wanted()
     }
 
     /// `base`, doubled for each idle yield in a row.
@@ -155,6 +165,7 @@ impl Contention {
             (false, false) => took.min(self.idle_time.saturating_mul(2)),
         }
         .max(1);
+        self.measured = true;
         self.idle = if contended {
             0
         } else {

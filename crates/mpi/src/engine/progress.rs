@@ -346,6 +346,9 @@ impl<'a> Guard<'a> {
     /// there then.
     #[inline]
     fn take_turn(&mut self) {
+        if !waiting::is_core_wanted() {
+            return self.turns.left_to_waiting();
+        }
         let bell = &**self.shared().bell();
         if self.turns.take(bell, true) == Turn::Wait {
             self.turns.left_to_waiting();

@@ -738,7 +738,8 @@ impl Engine {
         }
         let pattern = pattern(context, from, tag);
         let mut looks = Looks::default();
-        loop {
+        // What comes may be for others, without end.
+        for _ in 0..waiting::LOOKS_FOR_ONE {
             if self.has_unexpected()
                 && let Some((_, id)) = self.core.matching.take(pattern)
             {
@@ -758,6 +759,7 @@ impl Engine {
                 return None;
             }
         }
+        None
     }
 
     /// Receives a message that was taken, if only its data are to be copied; what is left of it is nothing then.

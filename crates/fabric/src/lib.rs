@@ -63,7 +63,7 @@ pub use signals::SignalTable;
 pub use traffic::{LinkTraffic, Traffic};
 pub use weft_sys::SharedMemory;
 pub use weft_sys::slots::{SlotWriter, Written};
-pub use weft_sys::span::{Region, SharedBytes};
+pub use weft_sys::span::{Region, Scratch, SharedBytes};
 
 /// A member of the fabric: `0..peers()`. In a job, the processes that it started with have their rank in `MPI_COMM_WORLD`;
 /// the numbers above belong to processes that were started later, one after the other.

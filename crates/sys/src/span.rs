@@ -6,6 +6,7 @@
 //! that it outlives its use, so everything above is safe code.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use weft_atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
@@ -168,6 +169,37 @@ impl<'a> SharedBytes<'a> {
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.start
+    }
+}
+
+/// Memory for one copy of shared bytes at a time. It is not initialised: that would take longer than a small copy.
+#[derive(Debug)]
+pub struct Scratch<const N: usize>([MaybeUninit<u8>; N]);
+
+impl<const N: usize> Scratch<N> {
+    /// Memory for up to `N` bytes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self([const { MaybeUninit::uninit() }; N])
+    }
+
+    /// Copies all bytes here; the copy, until the next one. `None` if they are too many.
+    #[inline(always)]
+    pub fn fill(&mut self, from: SharedBytes<'_>) -> Option<&mut [u8]> {
+        let into = self.0.get_mut(..from.length)?;
+        // SAFETY: `into` has as many bytes, and is borrowed mutably; the source is mapped and readable, as promised to
+        // `SharedBytes::new`.
+        unsafe { copy_short(from.start, into.as_mut_ptr().cast(), from.length) };
+        read_once();
+        // SAFETY: all of it has just been written.
+        Some(unsafe { into.assume_init_mut() })
+    }
+}
+
+impl<const N: usize> Default for Scratch<N> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -571,6 +603,19 @@ impl std::fmt::Debug for Region {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scratch_holds_one_copy_at_a_time() {
+        let mut scratch = Scratch::<100>::new();
+        for length in [0, 3, 64, 65, 100] {
+            let bytes: Vec<u8> = (1..=length).collect();
+            assert_eq!(
+                scratch.fill(SharedBytes::of(&bytes)),
+                Some(&mut bytes.clone()[..])
+            );
+        }
+        assert!(scratch.fill(SharedBytes::of(&[0; 101])).is_none());
+    }
 
     #[test]
     fn parts_stay_within() {

@@ -1,7 +1,7 @@
 //! Reductions and scans that end at once.
 
-use weft_fabric::Region;
 use weft_fabric::board::Board;
+use weft_fabric::{Region, Scratch};
 
 use super::super::super::choice;
 use super::super::reductions::is_kept;
@@ -281,7 +281,7 @@ fn fold(
     combine: &Combine,
 ) -> bool {
     if result.len() <= Board::INLINE {
-        let mut scratch = [0; Board::INLINE];
+        let mut scratch = Scratch::<{ Board::INLINE }>::new();
         return fold_piece(board, operands, own, result, combine, &mut scratch);
     }
     fold_pieces(board, operands, own, result, combine)
@@ -295,7 +295,7 @@ fn fold_pieces(
     result: &Region,
     combine: &Combine,
 ) -> bool {
-    let mut scratch = [0; PIECE];
+    let mut scratch = Scratch::<PIECE>::new();
     let element = combine.basic().size().max(1);
     let (bytes, most) = (result.len(), PIECE / element * element);
     fetch(board, operands, FETCHED_AHEAD.min(bytes));
@@ -333,7 +333,7 @@ fn fetch(board: &Board, operands: Operands, bytes: usize) {
 /// The same of what fits `into`, by way of `scratch`, which holds as much: what others may change meanwhile is copied once, and
 /// combined then.
 #[inline(always)]
-fn fold_piece(
+fn fold_piece<const N: usize>(
     board: &Board,
     Operands {
         count,
@@ -343,13 +343,9 @@ fn fold_piece(
     own: Option<&Region>,
     into: &Region,
     combine: &Combine,
-    scratch: &mut [u8],
+    scratch: &mut Scratch<N>,
 ) -> bool {
     let last = count - 1;
-    let Some(scratch) = scratch.get_mut(..into.len()) else {
-        return false;
-    };
-    let operand = buffer::region_of(scratch);
     let shown = (length, start);
     let first = match own.filter(|_| last == board.me()) {
         None => copy(board, last, shown, into),
@@ -363,10 +359,11 @@ fn fold_piece(
             combine.run_at(own, into);
             continue;
         }
-        if !copy(board, member, shown, &operand) {
+        let data = board.data(member, length, start, into.len());
+        let Some(operand) = data.and_then(|data| scratch.fill(data)) else {
             return false;
-        }
-        combine.run_at(&operand, into);
+        };
+        combine.run_at(&buffer::region_of(operand), into);
     }
     true
 }

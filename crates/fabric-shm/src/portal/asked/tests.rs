@@ -207,8 +207,8 @@ fn more_than_are_remembered_are_fetched() {
     assert_eq!(pair.heard.lost + pair.owner_heard.lost, 0);
 }
 
-#[test]
-fn what_the_kernel_refuses_to_fetch_is_requested_when_the_lane_has_room() {
+/// A pair whose get the kernel has refused to carry out, while the lane to the owner is full.
+fn refused_pair() -> Pair {
     let mut pair = Pair::new(Use::On);
     let nobody = i32::MAX.cast_unsigned();
     pair.origin
@@ -216,25 +216,25 @@ fn what_the_kernel_refuses_to_fetch_is_requested_when_the_lane_has_room() {
         .reach_all_by(Method::Attach(nobody));
     let token = pair.grant(Uses::Once);
     assert_eq!(pair.get(token), Ok(Posted::Pending));
-    let head = Head::default();
-    while pair.origin.try_send(Peer(1), &head, &[]) != Ok(Posted::Retry) {}
+    while pair.origin.try_send(Peer(1), &Head::default(), &[]) != Ok(Posted::Retry) {}
     for _ in 0..2 * QUIET {
         pair.poll_origin();
     }
     assert!(pair.heard.ended.is_empty(), "{:?}", pair.heard.ended);
     assert!(pair.origin.portal_mut().has_work());
+    pair
+}
+
+#[test]
+fn what_the_kernel_refuses_to_fetch_is_requested_when_the_lane_has_room() {
+    let mut pair = refused_pair();
     assert_eq!(pair.end(true).1, Ok(()));
     assert!(pair.target == pair.source);
+}
 
-    let token = pair.grant(Uses::Once);
-    pair.origin
-        .portal_mut()
-        .reach_all_by(Method::Attach(nobody));
-    assert_eq!(pair.get(token), Ok(Posted::Pending));
-    while pair.origin.try_send(Peer(1), &head, &[]) != Ok(Posted::Retry) {}
-    for _ in 0..2 * QUIET {
-        pair.poll_origin();
-    }
+#[test]
+fn what_the_kernel_refuses_to_fetch_ends_with_its_owner() {
+    let mut pair = refused_pair();
     pair.origin.lose(Peer(1), "it has died", &mut pair.heard);
     let (_, result) = pair.end(false);
     assert!(

@@ -8,7 +8,7 @@
 mod uneven;
 
 use weft_fabric::board::Board;
-use weft_fabric::{Region, SharedBytes};
+use weft_fabric::{Region, Scratch, SharedBytes};
 
 use self::uneven::{Gets, Gives, UnevenExchange};
 use super::uneven::{ENTRY, table};
@@ -192,23 +192,23 @@ fn fold(
     combine: &Combine,
 ) -> bool {
     let bytes = into.bytes();
-    let mut memory = [[0; Board::INLINE]; 2];
-    let [operand, folded] = &mut memory;
-    let (Some(operand), Some(folded)) = (operand.get_mut(..bytes), folded.get_mut(..bytes)) else {
+    let part = |member| shown.data(member, length, (offset, bytes));
+    let (mut first, mut scratch) = (
+        Scratch::<{ Board::INLINE }>::new(),
+        Scratch::<{ Board::INLINE }>::new(),
+    );
+    let last = count.checked_sub(1).and_then(part);
+    let Some(folded) = last.and_then(|data| first.fill(data)) else {
         return false;
     };
-    let (operand, folded) = (buffer::region_of(operand), buffer::region_of(folded));
-    for member in (0..count).rev() {
-        let Some(data) = shown.data(member, length, (offset, bytes)) else {
+    let folded = buffer::region_of(folded);
+    for member in (0..count - 1).rev() {
+        // What others may change meanwhile is copied once, and combined then.
+        let data = part(member);
+        let Some(operand) = data.and_then(|data| scratch.fill(data)) else {
             return false;
         };
-        if member + 1 == count {
-            data.copy_to_region(&folded);
-            continue;
-        }
-        // What others may change meanwhile is copied once, and combined then.
-        data.copy_to_region(&operand);
-        combine.run_at(&operand, &folded);
+        combine.run_at(&buffer::region_of(operand), &folded);
     }
     into.fill(buffer::shared(&folded));
     true

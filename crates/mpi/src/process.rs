@@ -64,7 +64,7 @@ pub struct Process {
     /// What was stored into the memory of windows.
     pub(crate) stores: Arc<StoresInFlight>,
     /// Locks of windows.
-    pub(crate) kept_locks: KeptLocks,
+    pub(crate) kept_locks: Arc<KeptLocks>,
 }
 
 const _: () = {
@@ -120,7 +120,7 @@ impl Process {
             world: Mutex::default(),
             itself: Mutex::default(),
             stores: Arc::default(),
-            kept_locks: KeptLocks::default(),
+            kept_locks: Arc::default(),
         });
         let weak = Arc::downgrade(&process);
         process.bell.when_reaching(Box::new(move || {
@@ -395,7 +395,11 @@ impl Process {
     /// Sets a listener for what the threads of this rank wait for, called whenever an inquiry asks: see
     /// [`waits`](crate::waits). It is called without the engine, by a thread that waits.
     pub fn hear_waits(&self, listener: impl Fn(RankWaits) + Send + Sync + 'static) {
-        let listener: WaitsListener = Arc::new(listener);
+        let locks = Arc::clone(&self.kept_locks);
+        let listener: WaitsListener = Arc::new(move |mut waits: RankWaits| {
+            waits.locks = locks.held();
+            listener(waits);
+        });
         self.for_each(|engine| engine.hear_waits(Arc::clone(&listener)));
     }
 

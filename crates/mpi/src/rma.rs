@@ -38,7 +38,7 @@ use weft_fabric::{Region, SharedKey, Token};
 use weft_sys::SharedMemory;
 
 use crate::comm::Comm;
-use crate::engine::one_sided::WindowState;
+use crate::engine::one_sided::{AtWindow, WindowState};
 use crate::engine::{Engine, Guard, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::exposed::Exposed;
@@ -226,15 +226,16 @@ impl Window {
         )
     }
 
-    /// Makes progress until the window's state says that it is enough.
+    /// Makes progress until the window's state says that this has come.
     fn wait_until(
         &self,
+        what: AtWindow<'_>,
         mut ready: impl FnMut(&mut WindowState) -> Option<Result<()>>,
     ) -> Result<()> {
         let context = self.context();
-        self.engine().wait_for(WaitFor::Window(context), |engine| {
-            ready(engine.window(context))
-        })
+        let awaited = WaitFor::Window(context, what);
+        self.engine()
+            .wait_for(awaited, |engine| ready(engine.window(context)))
     }
 
     /// `MPI_Win_shared_query`: the memory of a rank as this process has it, with its displacement unit; for `None`, that of the

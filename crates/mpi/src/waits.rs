@@ -61,6 +61,8 @@ pub struct RankWaits {
     pub unreceived: Vec<Unreceived>,
     /// Number of further ones.
     pub more_unreceived: u32,
+    /// Locks of windows that it has, at most [`MOST`].
+    pub locks: Vec<HeldLock>,
     /// The communicators named above by their context.
     pub communicators: Vec<CommunicatorName>,
 }
@@ -176,7 +178,9 @@ pub enum Operation {
     Window {
         /// Of the window's communicator.
         context: u32,
-        /// The members whose step is awaited, as far as is known here.
+        /// What it is.
+        step: WindowStep,
+        /// The members whose step is awaited, as far as is known here; the member whose lock is.
         peers: Vec<u32>,
     },
     /// An event of the services (mailbox, portal, sync).
@@ -192,6 +196,32 @@ pub enum Operation {
     Other(String),
     /// Something that does not depend on other ranks.
     Outside(String),
+}
+
+/// What is awaited of others on a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum WindowStep {
+    /// The lock of a member, which those who have it give back.
+    Lock,
+    /// That members begin an exposure epoch (`MPI_Win_post`).
+    Post,
+    /// That members end an access epoch (`MPI_Win_complete`).
+    Complete,
+    /// That operations are carried out at members.
+    Answer,
+    /// Something else, of this rank's threads as well.
+    Other,
+}
+
+/// A lock of a window that a rank has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HeldLock {
+    /// Of the window's communicator.
+    pub context: u32,
+    /// The member whose lock it is.
+    pub of: u32,
+    /// Nobody else may have it (`MPI_LOCK_EXCLUSIVE`).
+    pub is_exclusive: bool,
 }
 
 /// A message that arrived and was not received.

@@ -112,6 +112,9 @@ pub struct RankReport {
     /// Messages that arrived at it and were not received, if it was asked and there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreceived: Option<String>,
+    /// Locks of windows that it has, if it was asked and has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locks: Option<String>,
 }
 
 /// The wait of a thread in MPI.

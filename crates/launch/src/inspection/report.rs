@@ -133,15 +133,13 @@ fn rank_lines(rank: &RankReport, lines: &mut Vec<String>) {
         return;
     };
     let waits = rank.waits.as_deref().unwrap_or_default();
-    let unreceived = rank.unreceived.iter();
-    let unreceived = unreceived.map(|text| format!("    not received there: {}", printable(text)));
     if let [only] = waits {
         let text = wait(only);
         lines.push(format!(
             "rank {name}: process {process} {}: {text}",
             activity.word()
         ));
-        lines.extend(unreceived);
+        lines.extend(what_else_is_said(rank));
         return;
     }
     if !waits.is_empty() {
@@ -152,7 +150,7 @@ fn rank_lines(rank: &RankReport, lines: &mut Vec<String>) {
             state.threads
         ));
         lines.extend(waits.iter().map(|one| format!("    {}", wait(one))));
-        lines.extend(unreceived);
+        lines.extend(what_else_is_said(rank));
         return;
     }
     lines.push(format!(
@@ -178,8 +176,16 @@ fn lines_of_other_host(rank: &RankReport, host: &str, lines: &mut Vec<String>) {
     if let [_, _, ..] = waits {
         lines.extend(waits.iter().map(|one| format!("    {}", wait(one))));
     }
+    lines.extend(what_else_is_said(rank));
+}
+
+/// What a rank says beside what it waits for.
+fn what_else_is_said(rank: &RankReport) -> impl Iterator<Item = String> {
+    let line = |what: &'static str, text: &String| format!("    {what} {}", printable(text));
     let unreceived = rank.unreceived.iter();
-    lines.extend(unreceived.map(|text| format!("    not received there: {}", printable(text))));
+    let unreceived = unreceived.map(move |text| line("not received there:", text));
+    let locks = rank.locks.iter().map(move |text| line("has", text));
+    unreceived.chain(locks)
 }
 
 /// What is known of a process that does not say that it waits in MPI.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weft_mpi::waits::{self, CommunicatorName, MOST, Operation, RankWaits, Unreceived};
+use weft_mpi::waits::{
+    self, CommunicatorName, HeldLock, MOST, Operation, RankWaits, Unreceived, WindowStep,
+};
 
 use super::protocol::Wait;
 
@@ -158,11 +160,23 @@ fn operation_text(names: &Names<'_>, operation: &Operation) -> String {
                 Some(missing) => format!("{name}{on}, to which {missing} did not come yet"),
             }
         }
-        Operation::Window { context, peers } => {
+        Operation::Window {
+            context,
+            step,
+            peers,
+        } => {
             let on = names.on(*context);
-            match list(names, peers, *context) {
-                None => format!("others at a window{on}"),
-                Some(peers) => format!("{peers} at a window{on}"),
+            let Some(of) = list(names, peers, *context) else {
+                return format!("others at a window{on}");
+            };
+            match step {
+                WindowStep::Lock => format!("the lock of {of} at a window{on}"),
+                WindowStep::Post => format!("{of} to begin an exposure epoch (MPI_Win_post){on}"),
+                WindowStep::Complete => {
+                    format!("{of} to end an access epoch (MPI_Win_complete){on}")
+                }
+                WindowStep::Answer => format!("{of} to carry out operations at a window{on}"),
+                WindowStep::Other => format!("{of} at a window{on}"),
             }
         }
         Operation::Leaving => "what was sent to leave this rank".to_owned(),
@@ -209,6 +223,28 @@ pub fn unreceived(ranks: &BTreeMap<u32, String>, said: &RankWaits) -> Option<Str
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
+/// Locks of windows that a rank has, if it has any.
+#[must_use]
+pub fn locks(ranks: &BTreeMap<u32, String>, said: &RankWaits) -> Option<String> {
+    let names = Names::new(ranks, said);
+    let (shown, rest) = said.locks.split_at(said.locks.len().min(SHOWN));
+    let text = |lock: &HeldLock| {
+        let kind = if lock.is_exclusive {
+            "exclusive"
+        } else {
+            "shared"
+        };
+        let (of, on) = (names.member(lock.of, lock.context), names.on(lock.context));
+        format!("the lock of {of} at a window{on} ({kind})")
+    };
+    let mut texts: Vec<String> = shown.iter().map(text).collect();
+    match rest.len() {
+        0 => {}
+        more => texts.push(format!("{more} more")),
+    }
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +284,11 @@ mod tests {
             context,
             room,
         };
+        let window = |step, peers| Operation::Window {
+            context: 0,
+            step,
+            peers,
+        };
         let receive = |is_queued| Operation::Receive {
             by: 9,
             context: 0,
@@ -283,11 +324,25 @@ mod tests {
             ),
             (collective(vec![]), "MPI_Barrier on rows"),
             (
-                Operation::Window {
-                    context: 0,
-                    peers: (0..6).collect(),
-                },
+                window(WindowStep::Other, (0..6).collect()),
                 "rank 0, rank 1, rank 2, rank 3 and 2 more at a window",
+            ),
+            (window(WindowStep::Other, vec![]), "others at a window"),
+            (
+                window(WindowStep::Lock, vec![9]),
+                "the lock of rank 1.0 at a window",
+            ),
+            (
+                window(WindowStep::Post, vec![9]),
+                "rank 1.0 to begin an exposure epoch (MPI_Win_post)",
+            ),
+            (
+                window(WindowStep::Complete, vec![9, 3]),
+                "rank 1.0, rank 3 to end an access epoch (MPI_Win_complete)",
+            ),
+            (
+                window(WindowStep::Answer, vec![9]),
+                "rank 1.0 to carry out operations at a window",
             ),
             (service(), "a message from any node"),
             (Operation::Outside("a file".into()), "a file"),

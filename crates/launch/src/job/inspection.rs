@@ -388,6 +388,7 @@ impl Inspection {
             if let Some(said) = inquiry.answers.get(&rank.number) {
                 rank.waits = Some(wait_text::waits(&names, said));
                 rank.unreceived = wait_text::unreceived(&names, said);
+                rank.locks = wait_text::locks(&names, said);
             }
             let before = inquiry.core_time.get(&rank.number);
             if let (Some(before), Some(state)) = (before, &rank.state)

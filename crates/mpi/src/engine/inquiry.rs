@@ -446,13 +446,9 @@ impl Guard<'_> {
             WaitFor::Apart(ids) => (true, self.operations_apart(ids)),
             WaitFor::Probe(probe) => (false, vec![probe.awaited()]),
             WaitFor::Board(id) => (false, self.core.boards.awaited_of(id).into_iter().collect()),
-            WaitFor::Window(context) => (
-                false,
-                vec![Operation::Window {
-                    context,
-                    peers: Vec::new(),
-                }],
-            ),
+            WaitFor::Window(context, awaited) => {
+                (false, vec![self.core.one_sided.awaited(context, awaited)])
+            }
             WaitFor::Active(context) => {
                 let mut operations = Vec::new();
                 for (id, slot) in self.core.requests.live() {
@@ -567,7 +563,7 @@ impl Engine {
                 _ => Awaits::Other,
             },
             WaitFor::Board(_) => Awaits::Collective,
-            WaitFor::Window(_) => Awaits::Window,
+            WaitFor::Window(..) => Awaits::Window,
             _ => Awaits::Other,
         }
     }

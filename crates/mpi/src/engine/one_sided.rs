@@ -48,6 +48,7 @@ use super::request_id::RequestId;
 use crate::error::Error;
 use crate::exposed::Exposed;
 use crate::group::Group;
+use crate::waits::{self, MOST, WindowStep};
 
 pub(crate) use attached::Attached;
 pub(crate) use direct::apply;
@@ -69,6 +70,19 @@ pub(crate) enum WindowMemory {
     Fixed(Exposed),
     /// What is attached just now; displacements are addresses.
     Attached(Attached),
+}
+
+/// What a thread waits for at a window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AtWindow<'a> {
+    /// The lock of this member, in shared memory.
+    Lock(u32),
+    /// That operations may go to these members, or to any, and that those have been carried out that have gone there.
+    Access(Option<&'a [u32]>),
+    /// That these members end an access epoch.
+    Completes(&'a [u32]),
+    /// What another thread of this rank does.
+    OtherThread,
 }
 
 /// One window, as the engine of one of its members sees it.
@@ -126,6 +140,36 @@ impl WindowState {
     pub(crate) fn is_lost(&self, rank: u32) -> bool {
         let member = self.members.get(rank as usize);
         member.is_some_and(|member| member.lost().is_some())
+    }
+
+    /// What of this has not come yet, and of whom.
+    fn awaited(&self, what: AtWindow<'_>) -> (WindowStep, Vec<Peer>) {
+        let such = |step, is_such: &dyn Fn(&Member) -> bool, among: Option<&[u32]>| {
+            let is_among = |rank: &u32| among.is_none_or(|among| among.contains(rank));
+            let members = (0..).zip(&self.members);
+            let found: Vec<Peer> = members
+                .filter(|(rank, member)| is_among(rank) && is_such(member))
+                .map(|(rank, _)| self.group.peer(rank))
+                .take(MOST)
+                .collect();
+            (!found.is_empty()).then_some((step, found))
+        };
+        let found = match what {
+            AtWindow::Lock(rank) => Some((WindowStep::Lock, vec![self.group.peer(rank)])),
+            AtWindow::Completes(ranks) => {
+                let goes_on = |member: &Member| !member.has_completed();
+                such(WindowStep::Complete, &goes_on, Some(ranks))
+            }
+            AtWindow::Access(ranks) => {
+                let awaits = |gate| move |member: &Member| member.gate() == gate;
+                let is_busy = |member: &Member| !member.is_flushed();
+                such(WindowStep::Lock, &awaits(Gate::AwaitsLock), ranks)
+                    .or_else(|| such(WindowStep::Post, &awaits(Gate::AwaitsPost), ranks))
+                    .or_else(|| such(WindowStep::Answer, &is_busy, ranks))
+            }
+            AtWindow::OtherThread => None,
+        };
+        found.unwrap_or((WindowStep::Other, Vec::new()))
     }
 
     /// The error of whoever waits for a member that is lost; which one, it says.
@@ -192,6 +236,18 @@ impl OneSided {
     /// The window of a context.
     pub(super) fn window(&mut self, context: u32) -> Option<&mut WindowState> {
         self.windows.get_mut(&context)
+    }
+
+    /// What a thread waits for that waits for this at the window of a context.
+    pub(super) fn awaited(&self, context: u32, what: AtWindow<'_>) -> waits::Operation {
+        let window = self.windows.get(&context);
+        let awaited = window.map(|window| window.awaited(what));
+        let (step, peers) = awaited.unwrap_or((WindowStep::Other, Vec::new()));
+        waits::Operation::Window {
+            context,
+            step,
+            peers: peers.into_iter().map(|peer| peer.0).collect(),
+        }
     }
 
     /// Requests that have ended since this was asked last.

@@ -32,6 +32,7 @@ use weft_sys::error::keep_errno;
 use super::Engine;
 use super::boards::BoardId;
 use super::events::EventKind;
+use super::one_sided::AtWindow;
 use super::probe::Probe;
 use super::request::{Phase, Work};
 use super::request_id::RequestId;
@@ -66,8 +67,8 @@ pub(crate) enum WaitFor<'a> {
     Probe(&'a Probe),
     /// Members of a collective on this board.
     Board(BoardId),
-    /// Something at the window with this context.
-    Window(u32),
+    /// This at the window with this context.
+    Window(u32, AtWindow<'a>),
     /// The end of all that is under way on the communicator with this context.
     Active(u32),
     /// That what was sent leaves, which it does by itself.
@@ -90,7 +91,7 @@ impl WaitFor<'_> {
         match self {
             Self::Probe(probe) => probe.queue(),
             Self::Board(board) => Queue::Board(board),
-            Self::Window(context) => Queue::Window(context),
+            Self::Window(context, _) => Queue::Window(context),
             Self::Guest(subject, _) => Queue::Guest(subject),
             _ => Queue::Other,
         }
@@ -98,7 +99,7 @@ impl WaitFor<'_> {
 
     /// Whether it is something that a message of another rank brings.
     fn is_for_messages(self) -> bool {
-        matches!(self, Self::Requests(_) | Self::Probe(_) | Self::Window(_))
+        matches!(self, Self::Requests(_) | Self::Probe(_) | Self::Window(..))
     }
 }
 

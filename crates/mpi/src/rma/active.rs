@@ -6,7 +6,7 @@
 use weft_atomic::FenceMode;
 
 use super::{Assertion, Window};
-use crate::engine::one_sided::{Gate, WindowState};
+use crate::engine::one_sided::{AtWindow, Gate, WindowState};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
@@ -57,7 +57,7 @@ impl Window {
             });
             done.then_some(Ok(()))
         };
-        let mut outcome = self.wait_until(done);
+        let mut outcome = self.wait_until(AtWindow::Access(Some(&ranks)), done);
         FenceMode::Symmetric.light();
         let mut engine = self.engine();
         for &rank in &ranks {
@@ -97,7 +97,9 @@ impl Window {
     /// `RmaSync` outside of an exposure epoch; `ProcFailed` if an origin is lost.
     pub fn wait(&self) -> Result<()> {
         let ranks = self.epoch.posted("MPI_Win_wait")?;
-        let outcome = self.wait_until(|window| completed(window, &ranks));
+        let outcome = self.wait_until(AtWindow::Completes(&ranks), |window| {
+            completed(window, &ranks)
+        });
         self.end_exposure(&ranks);
         outcome
     }

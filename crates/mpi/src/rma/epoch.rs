@@ -490,6 +490,14 @@ impl Epoch {
         members.filter_map(move |(rank, bits)| held(bits.load(Relaxed)).then_some(rank))
     }
 
+    /// The locks that were asked for, by `MPI_Win_lock` or within `MPI_Win_lock_all`.
+    pub(super) fn locks(&self) -> impl Iterator<Item = (u32, LockKind)> {
+        self.held().map(|rank| match self.member(rank) & EXCLUSIVE {
+            0 => (rank, LockKind::Shared),
+            _ => (rank, LockKind::Exclusive),
+        })
+    }
+
     /// The members whose lock is to be given back at the end of `MPI_Win_lock_all`.
     pub(super) fn locked_all(&self) -> Result<impl Iterator<Item = u32>> {
         if !self.is_lock_all() {

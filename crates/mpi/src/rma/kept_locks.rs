@@ -4,7 +4,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::Window;
+use super::{LockKind, Window};
+use crate::waits::{HeldLock, MOST};
 
 /// The windows of a rank that are not gone.
 #[derive(Debug, Default)]
@@ -18,14 +19,24 @@ impl KeptLocks {
         windows.push(Arc::downgrade(window));
     }
 
+    /// Its windows. The last reference to one of them is dropped without the lock.
+    fn windows(&self) -> Vec<Arc<Window>> {
+        let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Whether any window is such.
     fn any(&self, is_such: impl FnMut(&Arc<Window>) -> bool) -> bool {
-        // The last reference to a window is dropped without the lock.
-        let windows: Vec<Arc<Window>> = {
-            let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            windows.iter().filter_map(Weak::upgrade).collect()
-        };
-        windows.iter().any(is_such)
+        self.windows().iter().any(is_such)
+    }
+
+    /// The locks that the rank has, for those who ask what others wait for. Not to be called with an engine.
+    pub(crate) fn held(&self) -> Vec<HeldLock> {
+        let mut held = Vec::new();
+        for window in self.windows() {
+            held.extend(window.held_locks().take(MOST - held.len()));
+        }
+        held
     }
 
     /// Whether the rank has a lock of any window.
@@ -42,5 +53,22 @@ impl KeptLocks {
                 lock.is_some_and(|lock| lock.is_waited_for())
             })
         })
+    }
+}
+
+impl Window {
+    /// The locks of this window that the rank has.
+    fn held_locks(&self) -> impl Iterator<Item = HeldLock> {
+        let has = |rank: &u32| {
+            self.shared_locks || self.engine().window(self.context()).member(*rank).is_open()
+        };
+        self.epoch
+            .locks()
+            .filter(move |(rank, _)| has(rank))
+            .map(|(rank, kind)| HeldLock {
+                context: self.context(),
+                of: self.group().peer(rank).0,
+                is_exclusive: kind == LockKind::Exclusive,
+            })
     }
 }

@@ -13,6 +13,7 @@ use weft_atomic::ticket_lock::{EARLIEST, Turn};
 use super::shared_lock::SharedLock;
 use super::target::LockWait;
 use super::{LockKind, Window};
+use crate::engine::one_sided::AtWindow;
 use crate::engine::{Engine, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 
@@ -32,7 +33,7 @@ impl Window {
                 return Ok(());
             }
             let _waits = self.begin_lock_wait(rank)?;
-            return self.await_exclusive(lock);
+            return self.await_exclusive(rank, lock);
         }
         match lock.enter_by_flag(self.flag_at) {
             Entered::Inside => return Ok(()),
@@ -47,7 +48,7 @@ impl Window {
         if has_others || self.comm.process().kept_locks.is_any() {
             return self.await_shared_further(rank, lock);
         }
-        self.await_shared(lock)?;
+        self.await_shared(rank, lock)?;
         self.count_reader(rank, lock);
         Ok(())
     }
@@ -101,12 +102,13 @@ impl Window {
     /// Waits until a look at a lock says that this rank has it.
     fn await_lock(
         &self,
-        lock: SharedLock<'_>,
+        (rank, lock): (u32, SharedLock<'_>),
         mut look: impl FnMut(&mut Engine) -> bool,
     ) -> Result<()> {
         let (me, context) = (self.comm.rank(), self.context());
         lock.wait(me);
-        let outcome = self.engine().wait_for(WaitFor::Window(context), |engine| {
+        let awaited = WaitFor::Window(context, AtWindow::Lock(rank));
+        let outcome = self.engine().wait_for(awaited, |engine| {
             if look(engine) {
                 return Some(Ok(()));
             }
@@ -119,9 +121,9 @@ impl Window {
 
     /// Stands in line to share a lock.
     #[cold]
-    fn await_shared(&self, lock: SharedLock<'_>) -> Result<()> {
+    fn await_shared(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
         let number = lock.draw();
-        self.await_lock(lock, |engine| {
+        self.await_lock((rank, lock), |engine| {
             let shares = lock.share(number);
             if shares {
                 // The next one may be a reader, too.
@@ -136,7 +138,7 @@ impl Window {
     #[cold]
     fn await_shared_further(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
         let mut listed = false;
-        let outcome = self.await_lock(lock, |_| {
+        let outcome = self.await_lock((rank, lock), |_| {
             let time = match self.comm.process().kept_locks.is_waited_for() {
                 true => EARLIEST,
                 false => self.time.load(Relaxed),
@@ -157,10 +159,10 @@ impl Window {
     /// Stands in line to be alone, and waits for those who share the lock by their flags: its bit is set before it turns those off, and the
     /// fence of that stands before its look at them, so that whoever takes its flag back finds the bit.
     #[cold]
-    fn await_exclusive(&self, lock: SharedLock<'_>) -> Result<()> {
+    fn await_exclusive(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
         let clock = self.control(0)?;
         let mut writer = lock.stand_in_line();
-        self.await_lock(lock, |engine| {
+        self.await_lock((rank, lock), |engine| {
             let turn = lock.look(&mut writer, clock);
             if turn == Turn::First {
                 // Those with other locks may go past it now.

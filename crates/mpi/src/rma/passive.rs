@@ -11,7 +11,7 @@ use weft_atomic::reader_bias::Entered;
 
 use super::{Assertion, Flavor, LockKind, Window};
 use crate::engine::WaitFor;
-use crate::engine::one_sided::WindowState;
+use crate::engine::one_sided::{AtWindow, WindowState};
 use crate::error::Result;
 
 impl Window {
@@ -109,8 +109,10 @@ impl Window {
                     // Another thread asks for it, and may fail.
                     self.epoch.note_awaited(rank);
                     let decided = |_: &mut _| self.epoch.is_decided(rank).then_some(());
-                    self.engine()
-                        .wait_for(WaitFor::Window(self.context()), decided);
+                    self.engine().wait_for(
+                        WaitFor::Window(self.context(), AtWindow::OtherThread),
+                        decided,
+                    );
                 }
             }
             // A lock in shared memory is had when it is taken.
@@ -180,7 +182,7 @@ impl Window {
 
     /// Waits until operations may go to a member.
     pub(super) fn await_open(&self, rank: u32) -> Result<()> {
-        self.wait_until(|window| {
+        self.wait_until(AtWindow::Access(Some(&[rank])), |window| {
             let member = window.member_mut(rank);
             if !member.is_open() {
                 return None;
@@ -220,7 +222,7 @@ impl Window {
         if !self.targets[rank as usize].is_used() {
             return Ok(());
         }
-        self.wait_until(|window| {
+        self.wait_until(AtWindow::Access(Some(&[rank])), |window| {
             if !window.member(rank).is_flushed_locally() {
                 return None;
             }
@@ -237,7 +239,7 @@ impl Window {
         if !self.used.load(Relaxed) {
             return Ok(());
         }
-        self.wait_until(|window| {
+        self.wait_until(AtWindow::Access(None), |window| {
             if !window.members().all(|member| member.is_flushed_locally()) {
                 return None;
             }
@@ -275,6 +277,9 @@ impl Window {
             };
             done.then(|| window.take_failure(rank).map_or(Ok(()), Err))
         };
-        self.wait_until(flushed)
+        self.wait_until(
+            AtWindow::Access(rank.as_ref().map(std::slice::from_ref)),
+            flushed,
+        )
     }
 }

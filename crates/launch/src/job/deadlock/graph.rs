@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weft_mpi::waits::{Operation, RankWaits};
+use weft_mpi::waits::{Operation, RankWaits, WindowStep};
 
 /// Why nobody can go on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,7 +43,28 @@ pub fn members_of(waits: &RankWaits, context: u32) -> Option<&[u32]> {
         .map(Vec::as_slice)
 }
 
-fn needs_of(rank: u32, waits: &RankWaits, all: &BTreeSet<u32>) -> Needs {
+/// The other ranks that have a lock of these members at the window of this context.
+pub fn holders(
+    ranks: &BTreeMap<u32, RankWaits>,
+    waiting: u32,
+    (context, of): (u32, &[u32]),
+) -> Vec<u32> {
+    let has = |waits: &RankWaits| {
+        let mut locks = waits.locks.iter();
+        locks.any(|lock| lock.context == context && of.contains(&lock.of))
+    };
+    let others = ranks.iter().filter(|(rank, _)| **rank != waiting);
+    others
+        .filter(|(_, waits)| has(waits))
+        .map(|(rank, _)| *rank)
+        .collect()
+}
+
+fn needs_of(
+    (rank, waits): (u32, &RankWaits),
+    ranks: &BTreeMap<u32, RankWaits>,
+    all: &BTreeSet<u32>,
+) -> Needs {
     let others = |members: Option<&[u32]>| -> Vec<u32> {
         match members {
             Some(members) => members.iter().copied().filter(|one| *one != rank).collect(),
@@ -68,10 +89,22 @@ fn needs_of(rank: u32, waits: &RankWaits, all: &BTreeSet<u32>) -> Needs {
                 ranks: missing.clone(),
                 any: false,
             },
-            Operation::Window { peers, .. } if !peers.is_empty() => Needs {
-                ranks: peers.clone(),
+            Operation::Window {
+                step: WindowStep::Lock,
+                context,
+                peers,
+            } if !holders(ranks, rank, (*context, peers)).is_empty() => Needs {
+                ranks: holders(ranks, rank, (*context, peers)),
                 any: false,
             },
+            Operation::Window { step, peers, .. }
+                if *step != WindowStep::Lock && !peers.is_empty() =>
+            {
+                Needs {
+                    ranks: peers.clone(),
+                    any: false,
+                }
+            }
             Operation::Message { context, .. }
             | Operation::Data { context, .. }
             | Operation::Window { context, .. } => Needs {
@@ -98,7 +131,7 @@ pub fn core(ranks: &BTreeMap<u32, RankWaits>) -> Option<Core> {
     let all: BTreeSet<u32> = ranks.keys().copied().collect();
     let needs: BTreeMap<u32, Needs> = ranks
         .iter()
-        .map(|(rank, waits)| (*rank, needs_of(*rank, waits, &all)))
+        .map(|(rank, waits)| (*rank, needs_of((*rank, waits), ranks, &all)))
         .collect();
     // A rank that waits for one that is gone needs no further reason.
     for (rank, needs) in &needs {

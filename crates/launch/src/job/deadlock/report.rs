@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use weft_mpi::waits::{Operation, PARTITIONS, RankWaits, Unreceived, Wait};
+use weft_mpi::waits::{Operation, PARTITIONS, RankWaits, Unreceived, Wait, WindowStep};
 
 use super::graph::{self, Core, first_operation};
 
@@ -157,11 +157,13 @@ impl Standstill {
                 };
                 format!("{own}for {missing} to come{on}")
             }
-            Operation::Window { peers, .. } if peers.is_empty() => {
-                format!("for others at a window{on}")
-            }
-            Operation::Window { peers, .. } => {
-                format!("for ranks {} at a window{on}", listed(peers, ", "))
+            Operation::Window {
+                context,
+                step,
+                peers,
+            } => {
+                let holders = graph::holders(&self.ranks, rank, (*context, peers));
+                format!("for {}{on}", at_window(*step, peers, &holders))
             }
             Operation::Leaving => "for what it has sent to leave".into(),
             Operation::Service { what, .. } | Operation::Other(what) | Operation::Outside(what) => {
@@ -253,6 +255,22 @@ impl Standstill {
         forms.iter().find(is_called).map(|(name, ..)| *name)
     }
 
+    /// Those who have a lock for which the first of these ranks waits that waits for one.
+    fn holders_of(&self, involved: &[u32]) -> Option<Vec<u32>> {
+        let holders = involved.iter().filter_map(|rank| {
+            let operation = self.ranks.get(rank).and_then(first_operation)?;
+            match operation {
+                Operation::Window {
+                    context,
+                    step: WindowStep::Lock,
+                    peers,
+                } => Some(graph::holders(&self.ranks, *rank, (*context, peers))),
+                _ => None,
+            }
+        });
+        holders.into_iter().find(|holders| !holders.is_empty())
+    }
+
     fn remedy(&self) -> String {
         for (from, to, message) in self.unreceived() {
             match self.near_miss(from, to, message) {
@@ -315,6 +333,11 @@ impl Standstill {
         } else if operations.iter().any(is_partitioned) {
             "let whoever sends by partitions make each of them ready (MPI_Pready) before it waits"
                 .into()
+        } else if let Some(holders) = self.holders_of(&involved) {
+            format!(
+                "let {} give the lock back (MPI_Win_unlock) before it waits for something else",
+                ranks(&holders)
+            )
         } else if operations.iter().any(is_window) {
             "let each rank end its epoch (MPI_Win_unlock, MPI_Win_complete, MPI_Win_fence) before it waits for something else: others wait at the window until then".into()
         } else if operations.iter().any(is_service) {
@@ -348,6 +371,36 @@ fn listed(ranks: &[u32], between: &str) -> String {
         more => format!(" and {more} more"),
     };
     shown.join(between) + &more
+}
+
+/// Some ranks, not none.
+fn ranks(numbers: &[u32]) -> String {
+    match numbers {
+        [one] => format!("rank {one}"),
+        several => format!("ranks {}", listed(several, ", ")),
+    }
+}
+
+/// What is awaited at a window of these ranks, whose lock these others have.
+fn at_window(step: WindowStep, peers: &[u32], holders: &[u32]) -> String {
+    if peers.is_empty() {
+        return "others at a window".into();
+    }
+    let of = ranks(peers);
+    match step {
+        WindowStep::Lock if holders.is_empty() => format!("the lock of {of} at a window"),
+        WindowStep::Lock => {
+            let verb = if holders.len() == 1 { "has" } else { "have" };
+            format!(
+                "the lock of {of} at a window, which {} {verb}",
+                ranks(holders)
+            )
+        }
+        WindowStep::Post => format!("{of} to begin an exposure epoch (MPI_Win_post)"),
+        WindowStep::Complete => format!("{of} to end an access epoch (MPI_Win_complete)"),
+        WindowStep::Answer => format!("{of} to carry out operations at a window"),
+        WindowStep::Other => format!("{of} at a window"),
+    }
 }
 
 /// A communicator for people; `None` for those that the program does not know, within windows and files.

@@ -1,6 +1,6 @@
 //! The watch over ranks that say what a test has them say, at times that it makes up.
 
-use weft_mpi::waits::{Link, Operation, Wait};
+use weft_mpi::waits::{HeldLock, Link, Operation, Wait, WindowStep};
 
 use super::*;
 
@@ -196,6 +196,7 @@ fn a_remedy_fits_what_is_waited_for() {
     };
     let window = || Operation::Window {
         context: 2,
+        step: WindowStep::Other,
         peers: Vec::new(),
     };
     let message = Operation::Message {
@@ -234,4 +235,74 @@ fn a_remedy_fits_what_is_waited_for() {
         let text = remedy_of(&waits);
         assert!(text.contains(told), "{told}: {text}");
     }
+}
+
+/// Rank 0 waits for a message of rank 1, which waits for the lock of rank 2 at a window; rank 2 waits in a barrier for rank 0. These have
+/// that lock, or one of another window.
+fn of_locks(holders: &[(u32, u32)]) -> Standstill {
+    let operations = [
+        Operation::Message {
+            from: Some(1),
+            tag: Some(0),
+            context: 0,
+            room: None,
+        },
+        Operation::Window {
+            context: 2,
+            step: WindowStep::Lock,
+            peers: vec![2],
+        },
+        Operation::Collective {
+            name: "MPI_Barrier".into(),
+            context: 1,
+            missing: vec![0],
+        },
+    ];
+    let ranks = (0..).zip(operations).map(|(rank, operation)| {
+        let held = holders.iter().filter(|(holder, _)| *holder == rank);
+        let locks = held.map(|(_, context)| HeldLock {
+            context: *context,
+            of: 2,
+            is_exclusive: true,
+        });
+        let waits = RankWaits {
+            waits: vec![Wait {
+                call: "MPI_Call".into(),
+                operations: vec![operation],
+                ..Wait::default()
+            }],
+            locks: locks.collect(),
+            ..RankWaits::default()
+        };
+        (rank, waits)
+    });
+    Standstill::new(ranks.collect())
+}
+
+#[test]
+fn who_has_the_lock_is_who_is_waited_for() {
+    let one = of_locks(&[(0, 2), (2, 4)]);
+    assert_eq!(one.summary(), "ranks 0 and 1 wait for each other");
+    let text = one.lines().join("\n");
+    let line = "rank 1: MPI_Call for the lock of rank 2 at a window, which rank 0 has";
+    assert!(text.contains(line), "{text}");
+    assert!(
+        text.contains("let rank 0 give the lock back (MPI_Win_unlock) before"),
+        "{text}"
+    );
+    let several = of_locks(&[(0, 2), (2, 2)]).lines().join("\n");
+    assert!(
+        several.contains("at a window, which ranks 0, 2 have"),
+        "{several}"
+    );
+    assert!(
+        several.contains("let ranks 0, 2 give the lock back"),
+        "{several}"
+    );
+    // Nobody says that it has it.
+    let nobody = of_locks(&[(0, 4)]).lines().join("\n");
+    assert!(
+        nobody.contains("MPI_Call for the lock of rank 2 at a window\n"),
+        "{nobody}"
+    );
 }

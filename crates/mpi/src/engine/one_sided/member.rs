@@ -63,6 +63,11 @@ impl Member {
         self.gate == Gate::Open
     }
 
+    /// What operations to it wait for.
+    pub(super) fn gate(&self) -> Gate {
+        self.gate
+    }
+
     /// Operations wait for this from now on.
     pub(crate) fn close(&mut self, gate: Gate) {
         self.gate = gate;

@@ -223,6 +223,28 @@ fn a_rank_that_waits_in_services_says_what_for() {
     }
 }
 
+/// Who waits at a window says whose lock or step it waits for, and who has a lock says that.
+#[test]
+fn a_rank_that_waits_at_a_window_says_what_for() {
+    for fabric in ["auto", "tcp"] {
+        let options = [
+            "--on-deadlock=ignore",
+            "-x",
+            &format!("WEFT_FABRIC={fabric}"),
+        ];
+        let job = Job::of("tests/programs/lock_wait.c", &options);
+        let all_wait = |found: &Value| does(found).iter().all(|does| does.starts_with("waits"));
+        let found = job.until(&["stacks"], all_wait);
+        let wait = |rank: usize| &found["ranks"][rank]["waits"][0]["what"];
+        assert_eq!(wait(1), "MPI_Win_lock: the lock of rank 2 at a window");
+        let complete = "MPI_Win_wait: rank 0 to end an access epoch (MPI_Win_complete)";
+        assert_eq!(wait(3), complete);
+        let locks = |rank: usize| &found["ranks"][rank]["locks"];
+        assert_eq!(locks(0), "the lock of rank 2 at a window (exclusive)");
+        assert!((1..4).all(|rank| locks(rank).is_null()), "{found:#}");
+    }
+}
+
 /// Nobody waits for a launcher that is stopped: the others are shown, and it is named.
 #[test]
 fn a_launcher_that_is_stopped_is_named_beside_the_others() {

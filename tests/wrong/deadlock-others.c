@@ -304,13 +304,13 @@
  *
  * run: 2 win-wait
  * exit: 35
- * says: rank 0: MPI_Win_wait for others at a window
+ * says: rank 0: MPI_Win_wait for rank 1 to end an access epoch (MPI_Win_complete)
  * says: rank 1: MPI_Finalize for rank 0 to come, MPI_COMM_WORLD
  * says: at deadlock-others.c:
  *
  * run: 2 win-start
  * exit: 35
- * says: for others at a window
+ * says: for rank 1 to begin an exposure epoch (MPI_Win_post)
  * says: rank 1: MPI_Finalize for rank 0 to come, MPI_COMM_WORLD
  * says: at deadlock-others.c:
  *
@@ -322,13 +322,15 @@
  *
  * run: 2 win-locks
  * exit: 35
- * says: rank 0: MPI_Win_lock for others at a window
- * says: rank 1: MPI_Win_lock for others at a window
+ * says: rank 0: MPI_Win_lock for the lock of rank 1 at a window, which rank 1 has
+ * says: rank 1: MPI_Win_lock for the lock of rank 0 at a window, which rank 0 has
+ * says: remedy: let rank 1 give the lock back
  * says: at deadlock-others.c:
  *
  * run: 2 win-lock-barrier
  * exit: 35
- * says: MPI_Win_lock for others at a window
+ * says: ranks 0 and 1 wait for each other
+ * says: MPI_Win_lock for the lock of rank 0 at a window, which rank
  * says: MPI_Barrier for rank
  * says: at deadlock-others.c:
  */

@@ -59,9 +59,8 @@ impl KeptLocks {
 impl Window {
     /// The locks of this window that the rank has.
     fn held_locks(&self) -> impl Iterator<Item = HeldLock> {
-        let has = |rank: &u32| {
-            self.shared_locks || self.engine().window(self.context()).member(*rank).is_open()
-        };
+        let has =
+            |rank: &u32| self.shared_locks || self.engine().is_lock_given(self.context(), *rank);
         self.epoch
             .locks()
             .filter(move |(rank, _)| has(rank))

@@ -44,6 +44,12 @@ impl Engine {
         window.expect("a window is used while it is open")
     }
 
+    /// Whether the lock of a member was given, which was asked for by a message, or no lock is asked for. False once the window is gone.
+    pub(crate) fn is_lock_given(&mut self, context: u32, rank: u32) -> bool {
+        let window = self.core.one_sided.window(context);
+        window.is_some_and(|window| window.member(rank).is_open())
+    }
+
     /// A request that ends with an operation.
     pub(crate) fn start_one_sided_request(&mut self, context: u32) -> Result<RequestId> {
         self.core.requests.check_room()?;

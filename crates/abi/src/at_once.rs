@@ -17,6 +17,7 @@
 //! binding.
 
 pub mod alone;
+pub mod begun;
 mod collective;
 mod edge;
 mod elements;
@@ -211,12 +212,26 @@ pub unsafe fn isend_long(
     }
 }
 
-/// Stores the request of an operation that has ended within the call that began it: a message that has left, a collective of one rank.
+/// Stores the request of a collective that a call has begun, if it has.
 ///
 /// # Safety
 /// As the head of the module says; the address is not null.
 #[inline(always)]
-pub unsafe fn has_ended(request: *mut c::Request) -> bool {
+pub unsafe fn has_begun(request: *mut c::Request, id: Option<RequestId>) -> bool {
+    let Some(id) = id else {
+        return false;
+    };
+    // SAFETY: as the caller promises; it may be aligned as the caller likes.
+    unsafe { request.write_unaligned(pack(id)) };
+    true
+}
+
+/// Stores the request of an operation that has ended within the call that began it: a message that has left.
+///
+/// # Safety
+/// As the head of the module says; the address is not null.
+#[inline(always)]
+unsafe fn has_ended(request: *mut c::Request) -> bool {
     // SAFETY: as the caller promises; it may be aligned as the caller likes.
     unsafe { request.write_unaligned(DONE) };
     true

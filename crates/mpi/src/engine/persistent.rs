@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Peer, Region, Written};
+use weft_fabric::{Peer, Written};
 use weft_sys::span::SHORT;
 
 use super::Engine;
@@ -12,7 +12,6 @@ use super::request::{Phase, Request, Work};
 use super::request_id::RequestId;
 use super::start::pattern;
 use crate::buffer::Buffer;
-use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
@@ -63,12 +62,42 @@ impl Engine {
 
     /// Starts a standard send that leaves at once, or a receive for which nothing waits here: as calls do that [end at
     /// once](super::at_once), but everything is known and checked. False, without effect, in any unusual case.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start_at_once(&mut self, id: RequestId) -> bool {
-        let core = &mut self.core;
-        if !core.lost.is_quiet() || core.events.are_wanted() {
+        if !self.core.lost.is_quiet() || self.core.events.are_wanted() {
             return false;
         }
+        // First of all: a short message, for which nothing is called.
+        if let Some(slot) = self.core.requests.slot_mut(id)
+            && let context = slot.context()
+            && let Some(&PersistentOperation::Send {
+                mode: SendMode::Standard,
+                buffer: Buffer::Flat(region, code),
+                to: Some(to),
+                tag,
+            }) = slot.startable()
+            && region.len() <= SHORT
+        {
+            slot.end_in_start();
+            match self.write_at_once((region, code), context, to, tag) {
+                Written::Done => return true,
+                Written::Unannounced => {
+                    self.announce_written(to);
+                    return true;
+                }
+                Written::Refused => {}
+            }
+            if let Some(slot) = self.core.requests.slot_mut(id) {
+                slot.make_inactive();
+            }
+        }
+        self.start_otherwise_at_once(id)
+    }
+
+    /// The same of what is not short, or not sent.
+    #[inline(never)]
+    fn start_otherwise_at_once(&mut self, id: RequestId) -> bool {
+        let core = &mut self.core;
         let Some(slot) = core.requests.get_mut(id) else {
             return false;
         };
@@ -81,7 +110,7 @@ impl Engine {
                 tag,
             }) => {
                 let (bytes, to, tag) = ((*region, *code), *to, *tag);
-                let is_sent = self.send_flat_at_once(bytes, context, to, tag);
+                let is_sent = self.send_at_once(bytes, context, to, tag);
                 if is_sent && let Some(slot) = self.core.requests.get_mut(id) {
                     slot.end_in_start();
                 }
@@ -105,27 +134,6 @@ impl Engine {
             }
             _ => false,
         }
-    }
-
-    #[inline]
-    fn send_flat_at_once(
-        &mut self,
-        bytes: (Region, SignatureCode),
-        context: u32,
-        to: Peer,
-        tag: i32,
-    ) -> bool {
-        if bytes.0.len() <= SHORT {
-            match self.write_at_once(bytes, context, to, tag) {
-                Written::Done => return true,
-                Written::Unannounced => {
-                    self.announce_written(to);
-                    return true;
-                }
-                Written::Refused => {}
-            }
-        }
-        self.send_at_once(bytes, context, to, tag)
     }
 
     /// Starts a persistent request; it is inactive again if that fails.

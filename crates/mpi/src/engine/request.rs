@@ -15,7 +15,7 @@ use weft_matching::Handle;
 
 use super::envelope::Envelope;
 use super::on_complete::{OnComplete, PersistentOperation};
-use super::polling_receive::Received;
+use super::polling_receive::{Met, Received};
 use super::receiving::{PieceTaken, Receiving, Transfer};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};
 use super::status::{Outcome, Status};
@@ -454,12 +454,36 @@ impl Request {
         self.on_complete.persistent.as_deref()
     }
 
-    /// It is a send, which is started and has ended.
-    #[inline]
+    /// It is a send, which is started and has ended: its work is nothing, as that of each persistent send.
+    #[inline(always)]
     pub(super) fn end_in_start(&mut self) {
-        self.work = Work::Nothing;
-        self.outcome = Outcome::NONE;
+        debug_assert!(matches!(self.work, Work::Nothing));
+        if self.outcome.error.is_some() {
+            self.forget_error();
+        }
+        forget(replace(&mut self.outcome, Outcome::NONE));
         self.phase = Phase::Complete;
+    }
+
+    #[cold]
+    fn forget_error(&mut self) {
+        self.outcome.error = None;
+    }
+
+    /// Whether it is a persistent send that has ended without an error: then it may be started again, and there is nothing to be said.
+    #[inline(always)]
+    pub(super) fn end_repeated_send(&mut self) -> bool {
+        let outcome = &self.outcome;
+        let has_ended = self.phase == Phase::Complete
+            && matches!(self.work, Work::Nothing)
+            && self.is_persistent()
+            && outcome.error.is_none()
+            && outcome.source.is_none()
+            && !outcome.cancelled;
+        if has_ended {
+            self.make_inactive();
+        }
+        has_ended
     }
 
     /// It is a receive of plain bytes, which is started and waits in the matching engine, for a message of `from` or of anybody.
@@ -545,6 +569,32 @@ impl Request {
         let work = Work::Receive(Receiving::of_posted(region, signature, handle));
         let outcome = Outcome {
             source: from,
+            ..Outcome::NONE
+        };
+        // As in `occupy`.
+        forget(replace(&mut self.group, group));
+        forget(replace(&mut self.work, work));
+        forget(replace(&mut self.outcome, outcome));
+        self.next_free
+    }
+
+    /// Takes the free slot for a receive of plain bytes that has ended with this message; answers the next free slot.
+    #[inline(always)]
+    pub(super) fn occupy_received(
+        &mut self,
+        (region, signature): (Region, SignatureCode),
+        context: u32,
+        group: Option<Arc<Group>>,
+        met: Met,
+    ) -> u32 {
+        self.phase = Phase::Complete;
+        self.is_plain = group.is_none();
+        self.context = context;
+        let work = Work::receive(Buffer::Flat(region, signature));
+        let outcome = Outcome {
+            source: Some(met.from),
+            tag: met.tag,
+            bytes: met.bytes as u64,
             ..Outcome::NONE
         };
         // As in `occupy`.

@@ -225,8 +225,15 @@ impl Requests {
         Some(received)
     }
 
+    /// Takes the outcome of a persistent send that has ended [well](Request::end_repeated_send).
+    #[inline(always)]
+    pub(super) fn end_repeated_send(&mut self, id: RequestId) -> bool {
+        let slot = self.slot_mut(id);
+        slot.is_some_and(Request::end_repeated_send)
+    }
+
     /// Takes the outcome of a persistent request that has ended [as most do](Request::repeated): its message, if it is a receive.
-    #[inline]
+    #[inline(never)]
     pub(super) fn take_repeated(&mut self, id: RequestId) -> Option<Option<Received>> {
         let slot = live(&mut self.slots, id)?;
         let received = slot.repeated()?;

@@ -518,7 +518,14 @@ unsafe fn set_outcome(status: *mut c::Status, received: Option<Received>) {
 #[inline(always)]
 pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { wait_by(request, status, Process::wait_for_plain_at_once) }
+    unsafe {
+        wait_by(
+            request,
+            status,
+            Process::wait_for_plain_at_once,
+            Process::wait_for_plainly_repeated_at_once,
+        )
+    }
 }
 
 /// `MPI_Wait` for a receive whose message may have arrived.
@@ -528,7 +535,14 @@ pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
 #[inline(always)]
 pub unsafe fn wait_long(request: *mut c::Request, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { wait_by(request, status, Process::wait_at_once) }
+    unsafe {
+        wait_by(
+            request,
+            status,
+            Process::wait_at_once,
+            Process::wait_for_repeated_at_once,
+        )
+    }
 }
 
 /// `MPI_Start` of a send or a receive.
@@ -544,6 +558,8 @@ pub unsafe fn start(request: *mut c::Request) -> bool {
     request_of(handle).is_some_and(|id| process.start_at_once(id))
 }
 
+/// `MPI_Wait` in one of these ways, for a request that ends once, and for one that is started again.
+///
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
@@ -551,6 +567,7 @@ unsafe fn wait_by(
     request: *mut c::Request,
     status: *mut c::Status,
     wait: impl FnOnce(&Process, RequestId) -> Option<Received>,
+    wait_for_repeated: impl FnOnce(&Process, RequestId) -> Option<Option<Received>>,
 ) -> bool {
     // SAFETY: as the caller promises.
     let Some((handle, process)) = (unsafe { request_at(request) }) else {
@@ -563,7 +580,7 @@ unsafe fn wait_by(
         return true;
     }
     let Some(id) = ends_once(handle) else {
-        let ended = request_of(handle).and_then(|id| process.wait_for_repeated_at_once(id));
+        let ended = request_of(handle).and_then(|id| wait_for_repeated(process, id));
         if let Some(received) = ended {
             // SAFETY: as the caller promises.
             unsafe { set_outcome(status, received) };

@@ -643,11 +643,16 @@ impl Engine {
     /// Ends a persistent request that has ended, as most end: it may be started again. With its message, if it is a receive.
     #[inline(always)]
     pub(crate) fn end_repeated_at_once(&mut self, request: RequestId) -> Option<Option<Received>> {
-        let requests = &mut self.core.requests;
-        if requests.end_repeated_send(request) {
-            return Some(None);
-        }
-        requests.take_repeated(request)
+        self.core.requests.take_repeated(request)
+    }
+
+    /// The same of one that has ended as most do: nothing is called.
+    #[inline(always)]
+    pub(crate) fn end_plainly_repeated_at_once(
+        &mut self,
+        request: RequestId,
+    ) -> Option<Option<Received>> {
+        self.core.requests.take_plainly_repeated(request)
     }
 
     /// Ends a receive that has its message, or gets it with one look.

@@ -387,6 +387,30 @@ impl Request {
         is_plain.then_some(None)
     }
 
+    /// The same, if it is a send, a collective, or a receive whose message says its rank: nothing is called.
+    #[inline(always)]
+    pub(super) fn plainly_repeated(&self) -> Option<Option<Received>> {
+        let outcome = &self.outcome;
+        if self.phase != Phase::Complete
+            || !self.is_persistent()
+            || outcome.error.is_some()
+            || outcome.cancelled
+        {
+            return None;
+        }
+        match (&self.work, outcome.source) {
+            (Work::Nothing | Work::Schedule, None) => Some(None),
+            (Work::Receive(_), Some(from)) if outcome.mark == 0 && self.group.is_none() => {
+                Some(Some(Received {
+                    source: from.0,
+                    tag: outcome.tag,
+                    bytes: outcome.bytes,
+                }))
+            }
+            _ => None,
+        }
+    }
+
     /// The message of one that has ended, if that is all that is to be said.
     #[inline]
     fn message(&self) -> Option<Received> {
@@ -468,22 +492,6 @@ impl Request {
     #[cold]
     fn forget_error(&mut self) {
         self.outcome.error = None;
-    }
-
-    /// Whether it is a persistent send that has ended without an error: then it may be started again, and there is nothing to be said.
-    #[inline(always)]
-    pub(super) fn end_repeated_send(&mut self) -> bool {
-        let outcome = &self.outcome;
-        let has_ended = self.phase == Phase::Complete
-            && matches!(self.work, Work::Nothing)
-            && self.is_persistent()
-            && outcome.error.is_none()
-            && outcome.source.is_none()
-            && !outcome.cancelled;
-        if has_ended {
-            self.make_inactive();
-        }
-        has_ended
     }
 
     /// It is a receive of plain bytes, which is started and waits in the matching engine, for a message of `from` or of anybody.

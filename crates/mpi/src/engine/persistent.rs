@@ -73,6 +73,9 @@ impl Engine {
         let Some(slot) = core.requests.slot_mut(id) else {
             return refused;
         };
+        if !slot.has_no_error_left() {
+            return refused;
+        }
         let context = slot.context();
         match slot.startable() {
             Some(&PersistentOperation::Send {
@@ -93,7 +96,7 @@ impl Engine {
                 buffer: Buffer::Flat(region, code),
                 from: Some(from),
                 tag,
-            }) if core.matching.unexpected_len() == 0 => {
+            }) if slot.owns_no_work() && core.matching.unexpected_len() == 0 => {
                 let handle = core.matching.wait(pattern(context, from, tag), id);
                 slot.restart_posted((region, code), (from, handle));
                 core.counters.posted.add(1);
@@ -134,7 +137,7 @@ impl Engine {
                 buffer: Buffer::Flat(region, code),
                 to: Some(to),
                 tag,
-            }) => {
+            }) if slot.has_no_error_left() => {
                 let is_sent = self.send_at_once((region, code), context, to, tag);
                 if is_sent && let Some(slot) = self.core.requests.get_mut(id) {
                     slot.end_in_start();

@@ -478,34 +478,43 @@ impl Request {
         self.on_complete.persistent.as_deref()
     }
 
-    /// It is a send, which is started and has ended: its work is nothing, as that of each persistent send.
+    /// Whether no error is left of when it was started before, which would have to be dropped.
+    #[inline(always)]
+    pub(super) fn has_no_error_left(&self) -> bool {
+        self.outcome.error.is_none()
+    }
+
+    /// Whether what it did when it was started before owns nothing.
+    #[inline(always)]
+    pub(super) fn owns_no_work(&self) -> bool {
+        !self.work.owns()
+    }
+
+    /// It is a send, which is started and has ended, and has [no error left](Self::has_no_error_left). Its work is nothing, as that of
+    /// each persistent send.
     #[inline(always)]
     pub(super) fn end_in_start(&mut self) {
-        debug_assert!(matches!(self.work, Work::Nothing));
-        if self.outcome.error.is_some() {
-            self.forget_error();
-        }
+        debug_assert!(self.has_no_error_left() && matches!(self.work, Work::Nothing));
         forget(replace(&mut self.outcome, Outcome::NONE));
         self.phase = Phase::Complete;
     }
 
-    #[cold]
-    fn forget_error(&mut self) {
-        self.outcome.error = None;
-    }
-
-    /// It is a receive of plain bytes, which is started and waits in the matching engine, for a message of `from` or of anybody.
-    #[inline]
+    /// It is a receive of plain bytes, which is started and waits in the matching engine, for a message of `from` or of anybody. It has [no error
+    /// left](Self::has_no_error_left), and [owns no work](Self::owns_no_work).
+    #[inline(always)]
     pub(super) fn restart_posted(
         &mut self,
         (region, signature): (Region, SignatureCode),
         (from, handle): (Option<Peer>, Handle),
     ) {
-        self.work = Work::Receive(Receiving::of_posted(region, signature, handle));
-        self.outcome = Outcome {
+        debug_assert!(self.has_no_error_left() && self.owns_no_work());
+        let work = Work::Receive(Receiving::of_posted(region, signature, handle));
+        let outcome = Outcome {
             source: from,
             ..Outcome::NONE
         };
+        forget(replace(&mut self.work, work));
+        forget(replace(&mut self.outcome, outcome));
         self.phase = Phase::Active;
     }
 

@@ -17,6 +17,7 @@
 //! binding.
 
 pub mod alone;
+pub mod begun;
 mod collective;
 mod edge;
 mod elements;
@@ -211,12 +212,26 @@ pub unsafe fn isend_long(
     }
 }
 
-/// Stores the request of an operation that has ended within the call that began it: a message that has left, a collective of one rank.
+/// Stores the request of a collective that a call has begun, if it has.
 ///
 /// # Safety
 /// As the head of the module says; the address is not null.
 #[inline(always)]
-pub unsafe fn has_ended(request: *mut c::Request) -> bool {
+pub unsafe fn has_begun(request: *mut c::Request, id: Option<RequestId>) -> bool {
+    let Some(id) = id else {
+        return false;
+    };
+    // SAFETY: as the caller promises; it may be aligned as the caller likes.
+    unsafe { request.write_unaligned(pack(id)) };
+    true
+}
+
+/// Stores the request of an operation that has ended within the call that began it: a message that has left.
+///
+/// # Safety
+/// As the head of the module says; the address is not null.
+#[inline(always)]
+unsafe fn has_ended(request: *mut c::Request) -> bool {
     // SAFETY: as the caller promises; it may be aligned as the caller likes.
     unsafe { request.write_unaligned(DONE) };
     true
@@ -503,7 +518,14 @@ unsafe fn set_outcome(status: *mut c::Status, received: Option<Received>) {
 #[inline(always)]
 pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { wait_by(request, status, Process::wait_for_plain_at_once) }
+    unsafe {
+        wait_by(
+            request,
+            status,
+            Process::wait_for_plain_at_once,
+            Process::wait_for_plainly_repeated_at_once,
+        )
+    }
 }
 
 /// `MPI_Wait` for a receive whose message may have arrived.
@@ -513,7 +535,14 @@ pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
 #[inline(always)]
 pub unsafe fn wait_long(request: *mut c::Request, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { wait_by(request, status, Process::wait_at_once) }
+    unsafe {
+        wait_by(
+            request,
+            status,
+            Process::wait_at_once,
+            Process::wait_for_repeated_at_once,
+        )
+    }
 }
 
 /// `MPI_Start` of a send or a receive.
@@ -529,6 +558,8 @@ pub unsafe fn start(request: *mut c::Request) -> bool {
     request_of(handle).is_some_and(|id| process.start_at_once(id))
 }
 
+/// `MPI_Wait` in one of these ways, for a request that ends once, and for one that is started again.
+///
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
@@ -536,6 +567,7 @@ unsafe fn wait_by(
     request: *mut c::Request,
     status: *mut c::Status,
     wait: impl FnOnce(&Process, RequestId) -> Option<Received>,
+    wait_for_repeated: impl FnOnce(&Process, RequestId) -> Option<Option<Received>>,
 ) -> bool {
     // SAFETY: as the caller promises.
     let Some((handle, process)) = (unsafe { request_at(request) }) else {
@@ -548,7 +580,7 @@ unsafe fn wait_by(
         return true;
     }
     let Some(id) = ends_once(handle) else {
-        let ended = request_of(handle).and_then(|id| process.wait_for_repeated_at_once(id));
+        let ended = request_of(handle).and_then(|id| wait_for_repeated(process, id));
         if let Some(received) = ended {
             // SAFETY: as the caller promises.
             unsafe { set_outcome(status, received) };

@@ -175,6 +175,13 @@ static void irecv(void)
         MPI_Irecv(words[call], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[call]);
 }
 
+static void irecv_wait(void)
+{
+    irecv();
+    for (int call = 0; call < CALLS; call++)
+        MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
+}
+
 /* Persistent requests in the place of those. */
 static void keep_sends(void)
 {
@@ -629,6 +636,42 @@ static void iallreduce(void)
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
 }
 
+static void ibarrier(void)
+{
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+static void igather(void)
+{
+    MPI_Igather(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+static void iscatter(void)
+{
+    MPI_Iscatter(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+static void iallgather(void)
+{
+    MPI_Iallgather(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+static void ialltoall(void)
+{
+    MPI_Ialltoall(words[0], bytes, MPI_BYTE, words[1], bytes, MPI_BYTE, MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+static void ireduce(void)
+{
+    MPI_Ireduce(words[0], words[1], bytes / 8, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
 /* A ring of all ranks, and a reduction that is begun again and again. */
 static MPI_Comm ring;
 static MPI_Request reduction;
@@ -662,7 +705,8 @@ static void (*collective_of(const struct task *task))(void)
                {"scatterv", scatterv}, {"allgatherv", allgatherv}, {"alltoallv", alltoallv},
                {"reduce_scatter", reduce_scatter}, {"reduce_scatter_block", reduce_scatter_block},
                {"scan", scan}, {"exscan", exscan}, {"maxloc", maxloc},
-               {"ibcast", ibcast},     {"iallreduce", iallreduce},
+               {"ibcast", ibcast},     {"iallreduce", iallreduce}, {"ibarrier", ibarrier}, {"igather", igather},
+               {"iscatter", iscatter}, {"iallgather", iallgather}, {"ialltoall", ialltoall}, {"ireduce", ireduce},
                {"neighbor_alltoall", neighbor_alltoall}, {"start_allreduce", start_allreduce}};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         if (task_is(task, "call", all[index].name))
@@ -728,7 +772,7 @@ static double count(const struct task *task)
             wait_outside();
             receive();
         }
-    } else if (task_is(task, "call", "unexpected")) {
+    } else if (task_is(task, "call", "unexpected") || task_is(task, "call", "irecv_unexpected")) {
         if (task->rank == 0)
             send();
         MPI_Barrier(MPI_COMM_WORLD);
@@ -736,7 +780,7 @@ static double count(const struct task *task)
             /* A search for another message notices these. */
             for (int look = 0, flag; look < 4 * CALLS; look++)
                 MPI_Iprobe(0, OTHER, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-            steps = steps_of(receive);
+            steps = steps_of(task_is(task, "call", "unexpected") ? receive : irecv_wait);
         }
     } else if (task_is(task, "call", "recv") || task_is(task, "call", "mprobe")) {
         go(task->rank);

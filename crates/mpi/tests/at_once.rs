@@ -427,6 +427,101 @@ fn tests_find_receives_that_have_ended_and_no_others() {
     });
 }
 
+/// It has a request, by which it says what it has received.
+#[test]
+fn a_receive_of_a_message_that_waits_has_ended_when_it_is_begun() {
+    everywhere(2, |process| {
+        let world = process.world();
+        come_first(&world);
+        // The ranks of the other communicator are those of the world in reverse order.
+        let key = -world.rank().cast_signed();
+        let reversed = world.split(Some(0), key).unwrap().unwrap();
+        if world.rank() == 0 {
+            send(&world, &mut [1; 8], 1, 4);
+            send(&world, &mut [2; 16], 1, 5);
+            send(&reversed, &mut [3; 8], 0, 6);
+            send(&world, &mut [4; 4], 1, 7);
+            return;
+        }
+        let mut room = [0; 8];
+        let (any, exact) = (TagPattern::Any, TagPattern::Exact);
+        receive(&world, &mut room, Source::Rank(0), exact(7));
+        assert_eq!(process.counters().unexpected_now(), 3);
+        assert!(
+            world
+                .irecv_at_once(region(&mut room), Source::Any, exact(5))
+                .is_none(),
+            "it does not fit"
+        );
+        let first = world
+            .irecv_at_once(region(&mut room), Source::Any, exact(4))
+            .expect("its message is here");
+        assert_eq!(room, [1; 8]);
+        assert_eq!(process.counters().unexpected_now(), 2);
+        assert_eq!(process.counters().posted_now(), 0);
+        let later = world
+            .irecv_at_once(region(&mut [0; 8]), Source::Rank(0), exact(9))
+            .expect("no message is for it");
+        assert_eq!(process.counters().posted_now(), 1);
+        assert!(process.cancel(later).is_ok());
+        process.wait(later).unwrap();
+        let received = process.wait_for_plain_at_once(first).unwrap();
+        assert_eq!((received.source, received.tag, received.bytes), (0, 4, 8));
+        assert!(!process.is_live(first));
+        let second = reversed
+            .irecv_at_once(region(&mut room), Source::Any, any)
+            .expect("its message is here");
+        let received = process.wait_at_once(second).unwrap();
+        assert_eq!((received.source, received.tag, received.bytes), (1, 6, 8));
+        assert_eq!(room, [3; 8]);
+        let error = world.recv(over(&mut room), Source::Any, any).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Truncate);
+    });
+}
+
+/// Short ones, long ones, and those that do not leave at once; beside a receive that is started likewise.
+#[test]
+fn persistent_messages_start_and_end_at_once_and_say_the_same() {
+    everywhere(2, |process| {
+        let world = process.world();
+        come_first(&world);
+        for (length, rounds) in [(8, 40), (512, 10), (1 << 20, 3)] {
+            let (mut one, mut rooms) = (pattern(length, 3), vec![0; length]);
+            let request = match world.rank() {
+                0 => world.send_init(SendMode::Standard, over(&mut one), Target::Rank(1), 4),
+                _ => world.recv_init(over(&mut rooms), Source::Rank(0), TagPattern::Exact(4)),
+            }
+            .unwrap();
+            for _ in 0..rounds {
+                if !process.start_at_once(request) {
+                    process.start(request).unwrap();
+                }
+                assert!(!process.start_at_once(request), "it is under way");
+                let status = process.wait_for_repeated_at_once(request);
+                let received = status.unwrap_or_else(|| {
+                    let status = process.wait(request).unwrap();
+                    status.source.map(|source| Received {
+                        source,
+                        tag: status.tag,
+                        bytes: status.bytes,
+                    })
+                });
+                assert_eq!(process.wait_for_repeated_at_once(request), None);
+                let expected = (world.rank() == 1).then_some((0, 4, length as u64));
+                let received = received.map(|it| (it.source, it.tag, it.bytes));
+                assert_eq!(received, expected);
+                world.run(weft_mpi::coll::Collective::Barrier).unwrap();
+            }
+            process.free_request(request).unwrap();
+            let expected = match world.rank() {
+                0 => vec![0; length],
+                _ => one,
+            };
+            assert_eq!(rooms, expected);
+        }
+    });
+}
+
 /// A list of requests as a program has it.
 fn listed(list: &[Option<RequestId>]) -> impl Iterator<Item = Listed> {
     list.iter().map(|request| match *request {

@@ -68,7 +68,7 @@ impl Numbers {
     }
 
     /// All of them, if they are for a call that may end at once.
-    fn elements(&mut self) -> Option<Elements> {
+    pub fn elements(&mut self) -> Option<Elements> {
         self.any_elements().filter(|(all, _)| !all.is_empty())
     }
 

@@ -9,6 +9,7 @@ use weft_fabric::Peer;
 use weft_fabric_shm::Shm;
 use weft_fabric_sim::{Config, Fault, World};
 use weft_mpi::coll::{Collective, Reduction};
+use weft_mpi::datatype::Basic;
 use weft_mpi::op::Predefined;
 use weft_mpi::{Comm, Error, ErrorClass, Op, Process, RequestId};
 use weft_sys::random::SeededRandom;
@@ -156,14 +157,67 @@ fn uneven(
 
 /// Begins collective `number`, which all ranks draw alike.
 fn begin(comm: &Comm, random: &mut SeededRandom, number: usize) -> Result<Begun, Error> {
-    draw(comm, random, number, |collective| comm.begin(collective))
+    // Each rank for itself, in the short way or in the whole one.
+    let is_short = (random.up_to(15) >> (comm.rank() % 4)) & 1 == 1;
+    draw(comm, random, number, |collective, plain| {
+        let begun = is_short.then(|| begin_plainly(comm, plain)).flatten();
+        begun.map_or_else(|| comm.begin(collective), Ok)
+    })
+}
+
+/// The arguments of a collective of plain bytes.
+struct Plain<'a> {
+    kind: u64,
+    root: u32,
+    /// What is given lies where the result goes.
+    in_place: bool,
+    /// The operation is one of the program.
+    user: bool,
+    out: &'a mut Numbers,
+    into: &'a mut Numbers,
+}
+
+/// Begins it as its entry point first tries it.
+fn begin_plainly(comm: &Comm, plain: Plain<'_>) -> Option<RequestId> {
+    let (root, in_place) = (plain.root, plain.in_place);
+    let here = root == comm.rank();
+    let reduction = (Predefined::Sum, Basic::Int64);
+    let into = plain.into.elements();
+    let own = if in_place { into } else { plain.out.elements() };
+    match plain.kind {
+        0 => comm.ibarrier_at_once(),
+        1 => comm.ibcast_at_once(into?, root),
+        2 if !(in_place && here) => {
+            let all = if here { Some(into?.0) } else { None };
+            comm.igather_at_once(plain.out.elements()?, all, root)
+        }
+        3 if !(in_place && here) => {
+            let all = if here { Some(own?.0) } else { None };
+            comm.iscatter_at_once(into?, all, root)
+        }
+        4 if !in_place => comm.iallgather_at_once(own?, into?.0),
+        5 if !in_place => {
+            let each = into?.0.len() / comm.size() as usize;
+            comm.ialltoall_at_once(own?.0, into?, each)
+        }
+        6 if !plain.user => {
+            let result = if here { Some(into?.0) } else { None };
+            comm.ireduce_at_once(own?, result, reduction, root)
+        }
+        7 if !plain.user => comm.iallreduce_at_once(own?, into?.0, reduction),
+        9 if !plain.user => {
+            let own = plain.out.elements()?;
+            comm.ireduce_scatter_block_at_once(own, into?.0, reduction)
+        }
+        _ => None,
+    }
 }
 
 fn draw(
     comm: &Comm,
     random: &mut SeededRandom,
     number: usize,
-    begin: impl FnOnce(Collective<'_>) -> Result<RequestId, Error>,
+    begin: impl FnOnce(Collective<'_>, Plain<'_>) -> Result<RequestId, Error>,
 ) -> Result<Begun, Error> {
     let (me, size) = (comm.rank() as usize, comm.size() as usize);
     let mut below = |limit: u64| random.up_to(limit - 1);
@@ -338,7 +392,15 @@ fn draw(
         }
     };
     let initial = into.values();
-    let request = begin(collective)?;
+    let plain = Plain {
+        kind,
+        root: root as u32,
+        in_place,
+        user,
+        out: &mut out,
+        into: &mut into,
+    };
+    let request = begin(collective, plain)?;
     Ok(Begun {
         request,
         kind,
@@ -448,7 +510,9 @@ fn play_persistent(comm: &Comm, seed: u64, rounds: usize) -> Result<(), Error> {
     let mut alone = SeededRandom::new(seed ^ u64::from(comm.rank() + 1) << 20);
     let mut kept: Vec<Begun> = Vec::new();
     let prepare = |random: &mut SeededRandom, number| {
-        draw(comm, random, number, |collective| comm.prepare(collective))
+        draw(comm, random, number, |collective, _| {
+            comm.prepare(collective)
+        })
     };
     for number in 0..12 {
         kept.push(prepare(&mut random, number)?);

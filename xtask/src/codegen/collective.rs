@@ -88,7 +88,7 @@ pub fn forms(row: &Function, groups: &Groups) -> Result<Vec<(String, Function)>>
         function.name = completion.name(stem);
         function.parameters.extend(completion.parameters());
         function.at_once &= completion != Completion::Persistent;
-        // Begun, it ends at once only where this rank is alone.
+        // There is one short way to begin it.
         function.at_once_long &= completion == Completion::Blocking;
         function.form_of = Some(Collective {
             completion,

@@ -114,7 +114,7 @@ fn at_once_first(
         let call = function.call();
         let ends = match arguments.split_last() {
             Some((request, arguments)) if is_begun => format!(
-                "!{request}.is_null() && crate::at_once::alone::{call}({}) && crate::at_once::has_ended({request})",
+                "!{request}.is_null() && crate::at_once::has_begun({request}, crate::at_once::begun::{call}({}))",
                 arguments.join(", "),
             ),
             _ => format!("crate::at_once::{call}{suffix}({})", arguments.join(", ")),

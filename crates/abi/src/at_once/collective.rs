@@ -37,7 +37,7 @@ pub(super) unsafe fn elements(
 /// # Safety
 /// As for [`bytes`], for the elements of all.
 #[inline(always)]
-unsafe fn blocks(
+pub(super) unsafe fn blocks(
     comm: &Comm,
     address: *mut c_void,
     count: i64,

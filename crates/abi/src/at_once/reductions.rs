@@ -211,7 +211,7 @@ pub unsafe fn exscan(
 /// # Safety
 /// As for [`bytes`]: `sendbuf` has `all` elements, `recvbuf` this rank's `count`, or all in place.
 #[inline(always)]
-unsafe fn parts(
+pub(super) unsafe fn parts(
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     (count, all): (i64, i64),

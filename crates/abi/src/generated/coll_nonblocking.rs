@@ -70,16 +70,18 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::allgather(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::allgather(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -149,16 +151,18 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::allgather(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::allgather(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -233,17 +237,19 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::allgatherv(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::allgatherv(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -318,17 +324,19 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::allgatherv(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::allgatherv(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -393,8 +401,17 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::allreduce(sendbuf, recvbuf, count.into(), datatype, op, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::allreduce(
+                    sendbuf,
+                    recvbuf,
+                    count.into(),
+                    datatype,
+                    op,
+                    comm,
+                ),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -455,8 +472,17 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::allreduce(sendbuf, recvbuf, count.into(), datatype, op, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::allreduce(
+                    sendbuf,
+                    recvbuf,
+                    count.into(),
+                    datatype,
+                    op,
+                    comm,
+                ),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -522,16 +548,18 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::alltoall(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::alltoall(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -601,16 +629,18 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::alltoall(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::alltoall(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -690,11 +720,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::alltoallv(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -775,11 +807,13 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::alltoallv(
-                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::alltoallv(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -923,8 +957,7 @@ pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) 
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::barrier(comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(request, crate::at_once::begun::barrier(comm))
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -982,8 +1015,10 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::bcast(buffer, count.into(), datatype, root, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::bcast(buffer, count.into(), datatype, root, comm),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1041,8 +1076,10 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::bcast(buffer, count.into(), datatype, root, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::bcast(buffer, count.into(), datatype, root, comm),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1103,8 +1140,10 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1165,8 +1204,10 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::exscan(sendbuf, recvbuf, count.into(), datatype, op, comm),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1236,17 +1277,19 @@ pub unsafe extern "C" fn PMPI_Igather(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::gather(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::gather(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1320,17 +1363,19 @@ pub unsafe extern "C" fn PMPI_Igather_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::gather(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::gather(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1409,18 +1454,20 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::gatherv(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::gatherv(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1500,18 +1547,20 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::gatherv(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcounts,
-                displs,
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::gatherv(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcounts,
+                    displs,
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1581,16 +1630,18 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::reduce(
-                sendbuf,
-                recvbuf,
-                count.into(),
-                datatype,
-                op,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::reduce(
+                    sendbuf,
+                    recvbuf,
+                    count.into(),
+                    datatype,
+                    op,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1655,16 +1706,18 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::reduce(
-                sendbuf,
-                recvbuf,
-                count.into(),
-                datatype,
-                op,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::reduce(
+                    sendbuf,
+                    recvbuf,
+                    count.into(),
+                    datatype,
+                    op,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1724,10 +1777,12 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::reduce_scatter(
-                sendbuf, recvbuf, recvcounts, datatype, op, comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::reduce_scatter(
+                    sendbuf, recvbuf, recvcounts, datatype, op, comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1787,10 +1842,12 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::reduce_scatter(
-                sendbuf, recvbuf, recvcounts, datatype, op, comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::reduce_scatter(
+                    sendbuf, recvbuf, recvcounts, datatype, op, comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1851,15 +1908,17 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::reduce_scatter_block(
-                sendbuf,
-                recvbuf,
-                recvcount.into(),
-                datatype,
-                op,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::reduce_scatter_block(
+                    sendbuf,
+                    recvbuf,
+                    recvcount.into(),
+                    datatype,
+                    op,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1922,15 +1981,17 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::reduce_scatter_block(
-                sendbuf,
-                recvbuf,
-                recvcount.into(),
-                datatype,
-                op,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::reduce_scatter_block(
+                    sendbuf,
+                    recvbuf,
+                    recvcount.into(),
+                    datatype,
+                    op,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -1993,8 +2054,10 @@ pub unsafe extern "C" fn PMPI_Iscan(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::scan(sendbuf, recvbuf, count.into(), datatype, op, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::scan(sendbuf, recvbuf, count.into(), datatype, op, comm),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -2055,8 +2118,10 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::scan(sendbuf, recvbuf, count.into(), datatype, op, comm)
-            && crate::at_once::has_ended(request)
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::scan(sendbuf, recvbuf, count.into(), datatype, op, comm),
+            )
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -2126,17 +2191,19 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::scatter(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::scatter(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -2210,17 +2277,19 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::scatter(
-                sendbuf,
-                sendcount.into(),
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::scatter(
+                    sendbuf,
+                    sendcount.into(),
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -2299,18 +2368,20 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::scatterv(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::scatterv(
+                    sendbuf,
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }
@@ -2390,18 +2461,20 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     // SAFETY: the addresses come from the caller, which keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         !request.is_null()
-            && crate::at_once::alone::scatterv(
-                sendbuf,
-                sendcounts,
-                displs,
-                sendtype,
-                recvbuf,
-                recvcount.into(),
-                recvtype,
-                root,
-                comm,
+            && crate::at_once::has_begun(
+                request,
+                crate::at_once::begun::scatterv(
+                    sendbuf,
+                    sendcounts,
+                    displs,
+                    sendtype,
+                    recvbuf,
+                    recvcount.into(),
+                    recvtype,
+                    root,
+                    comm,
+                ),
             )
-            && crate::at_once::has_ended(request)
     } {
         return super::constants::MPI_SUCCESS;
     }

@@ -23,7 +23,7 @@ use crate::coll::on_board::{self, Demand};
 use crate::coll::{self, Collective, Members, Reduction};
 use crate::datatype::Basic;
 use crate::engine::RequestId;
-use crate::engine::boards::{Begun, BoardId, Repeated, Told};
+use crate::engine::boards::{Attendance, Begun, BoardId, Repeated, Told, Transfer};
 use crate::error::{Error, ErrorClass, Result};
 use crate::op::{Op, Predefined};
 use crate::schedule::{CollectiveContext, Schedule};
@@ -80,6 +80,43 @@ impl Comm {
             Begun::Request(request) => Ok(request),
             Begun::ByMessages => Err(no_such_way()),
         }
+    }
+
+    /// Whether it has a board for non-blocking collectives, or one is being made.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_outstanding_board(&self) -> bool {
+        let state = self.outstanding.load(Ordering::Relaxed);
+        state > TRIAL && state != NEVER
+    }
+
+    /// Begins a collective there, by its number: [`RequestId::DONE`] if it has ended for this rank. `None`, without effect, in any unusual
+    /// case.
+    #[inline(always)]
+    pub(crate) fn begin_on_board_at_once<T: Transfer + 'static>(
+        &self,
+        begin: impl FnOnce(u32) -> (Attendance, T),
+    ) -> Option<RequestId> {
+        if !self.has_outstanding_board() {
+            return None;
+        }
+        let id = BoardId(self.outstanding.load(Ordering::Relaxed) - (TRIAL + 1));
+        let shared = self.shared();
+        let mut engine = shared.try_by_bias()?;
+        if !engine.may_begin_on_board(id) {
+            return None;
+        }
+        // One thread at a time begins non-blocking collectives of a communicator.
+        let begun = &self.begun[Form::Nonblocking as usize];
+        let number = begun.load(Ordering::Relaxed);
+        begun.store(number.wrapping_add(1), Ordering::Relaxed);
+        let (attendance, transfer) = begin(Form::Nonblocking.numbered(number));
+        let place = (id, self.context());
+        let Some(request) = engine.begin_on_made_board(place, attendance, transfer, None) else {
+            return Some(RequestId::DONE);
+        };
+        shared.let_go(engine.into_guard());
+        Some(request)
     }
 
     /// There is no board yet, or there will be none.

@@ -553,7 +553,7 @@ impl Engine {
         }
     }
 
-    /// Posts a receive, if no message waits that it might match.
+    /// Posts a receive, or receives the message that waits for it.
     #[inline(always)]
     pub(crate) fn post_at_once(
         &mut self,
@@ -563,13 +563,66 @@ impl Engine {
         tag: Option<i32>,
         group: Option<Arc<Group>>,
     ) -> Option<RequestId> {
-        let core = &mut self.core;
-        if core.matching.unexpected_len() != 0
-            || !core.lost.is_quiet()
-            || core.requests.check_room().is_err()
-        {
+        let core = &self.core;
+        if !core.lost.is_quiet() || core.requests.check_room().is_err() {
             return None;
         }
+        if core.matching.unexpected_len() != 0 {
+            let wanted = Wanted {
+                context,
+                from,
+                tag,
+                into,
+                signature,
+            };
+            return self.meet_or_post_at_once(&wanted, group);
+        }
+        Some(self.post_unmatched((into, signature), context, (from, tag), group))
+    }
+
+    /// The same where messages wait that came before their receives: a receive of one of them has ended when it is begun, but has a
+    /// request, which says what it has received.
+    #[inline(never)]
+    fn meet_or_post_at_once(
+        &mut self,
+        wanted: &Wanted,
+        group: Option<Arc<Group>>,
+    ) -> Option<RequestId> {
+        // A listener is told of each step, and a message that its sender holds back is asked for.
+        if self.core.events.are_wanted() || !self.withheld.is_empty() {
+            return None;
+        }
+        let &Wanted {
+            context,
+            from,
+            tag,
+            into,
+            signature,
+        } = wanted;
+        let core = &mut self.core;
+        let Some(found) = core.matching.find(pattern(context, from, tag)) else {
+            return Some(self.post_unmatched((into, signature), context, (from, tag), group));
+        };
+        let (met, is_due) = core.take_found(found, (&into, signature))?;
+        let request = core.requests.next_name();
+        core.requests
+            .occupy_next(|slot| slot.occupy_received((into, signature), context, group, met));
+        if is_due {
+            self.give_credit(met.from);
+        }
+        Some(request)
+    }
+
+    /// Posts a receive that no message matches which waits here.
+    #[inline(always)]
+    fn post_unmatched(
+        &mut self,
+        (into, signature): (Region, SignatureCode),
+        context: u32,
+        (from, tag): (Option<Peer>, Option<i32>),
+        group: Option<Arc<Group>>,
+    ) -> RequestId {
+        let core = &mut self.core;
         let request = core.requests.next_name();
         let handle = core.matching.wait(pattern(context, from, tag), request);
         core.requests.occupy_next(|slot| {
@@ -578,7 +631,7 @@ impl Engine {
         core.counters.posted.add(1);
         let posted = core.matching.posted_len() as u64;
         core.counters.posted_most.raise(posted);
-        Some(request)
+        request
     }
 
     /// Ends a receive that has its message, as most have it: no function is called.
@@ -591,6 +644,15 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn end_repeated_at_once(&mut self, request: RequestId) -> Option<Option<Received>> {
         self.core.requests.take_repeated(request)
+    }
+
+    /// The same of one that has ended as most do: nothing is called.
+    #[inline(always)]
+    pub(crate) fn end_plainly_repeated_at_once(
+        &mut self,
+        request: RequestId,
+    ) -> Option<Option<Received>> {
+        self.core.requests.take_plainly_repeated(request)
     }
 
     /// Ends a receive that has its message, or gets it with one look.

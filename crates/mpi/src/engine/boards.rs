@@ -56,7 +56,7 @@ pub(crate) use communicator_board::{Awaited, BoardCall};
 pub(crate) use epochs::{Audience, Epochs};
 pub(crate) use history::{MOST_OWN, shown_by};
 pub(crate) use making::Told;
-pub(crate) use outstanding::{Attendance, Begun, ByMessages, Repeated, Shown, Transfer};
+pub(crate) use outstanding::{Attendance, Begun, ByMessages, Repeated, Scratch, Shown, Transfer};
 
 /// Bytes of memory in which data of members are combined, or packed, piece by piece: they stay in the first-level cache.
 pub(crate) const SCRATCH: usize = 32 << 10;

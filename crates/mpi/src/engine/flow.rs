@@ -49,7 +49,7 @@ struct WithheldMessages {
 
 impl Withheld {
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

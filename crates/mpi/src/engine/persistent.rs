@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Peer, Region, Written};
+use weft_fabric::{Peer, Written};
 use weft_sys::span::SHORT;
 
 use super::Engine;
@@ -12,7 +12,6 @@ use super::request::{Phase, Request, Work};
 use super::request_id::RequestId;
 use super::start::pattern;
 use crate::buffer::Buffer;
-use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 
@@ -61,10 +60,69 @@ impl Engine {
         Ok(slot)
     }
 
-    /// Starts a standard send that leaves at once, or a receive for which nothing waits here: as calls do that [end at
-    /// once](super::at_once), but everything is known and checked. False, without effect, in any unusual case.
-    #[inline]
+    /// Starts a standard send of few bytes that leaves at once, or a receive for which nothing waits here: as calls do that [end at
+    /// once](super::at_once), but everything is known and checked, and as a rule nothing is called. A written message that is not
+    /// announced is to be [announced](Self::announce_written), to this peer.
+    #[inline(always)]
+    pub(crate) fn start_short_at_once(&mut self, id: RequestId) -> (Written, Peer) {
+        let refused = (Written::Refused, Peer(0));
+        let core = &mut self.core;
+        if !core.lost.is_quiet() || core.events.are_wanted() {
+            return refused;
+        }
+        let Some(slot) = core.requests.slot_mut(id) else {
+            return refused;
+        };
+        if !slot.has_no_error_left() {
+            return refused;
+        }
+        let context = slot.context();
+        match slot.startable() {
+            Some(&PersistentOperation::Send {
+                mode: SendMode::Standard,
+                buffer: Buffer::Flat(region, code),
+                to: Some(to),
+                tag,
+            }) if region.len() <= SHORT => {
+                let written = self.write_at_once((region, code), context, to, tag);
+                if written != Written::Refused
+                    && let Some(slot) = self.core.requests.slot_mut(id)
+                {
+                    slot.end_in_start();
+                }
+                (written, to)
+            }
+            Some(&PersistentOperation::Receive {
+                buffer: Buffer::Flat(region, code),
+                from: Some(from),
+                tag,
+            }) if slot.owns_no_work() && core.matching.unexpected_len() == 0 => {
+                let handle = core.matching.wait(pattern(context, from, tag), id);
+                slot.restart_posted((region, code), (from, handle));
+                core.counters.posted.add(1);
+                let posted = core.matching.posted_len() as u64;
+                core.counters.posted_most.raise(posted);
+                (Written::Done, Peer(0))
+            }
+            _ => refused,
+        }
+    }
+
+    /// The same of a send of any length, or of a collective on a board. False, without effect, in any unusual case.
     pub(crate) fn start_at_once(&mut self, id: RequestId) -> bool {
+        match self.start_short_at_once(id) {
+            (Written::Done, _) => true,
+            (Written::Unannounced, to) => {
+                self.announce_written(to);
+                true
+            }
+            (Written::Refused, _) => self.start_otherwise_at_once(id),
+        }
+    }
+
+    /// Starts what is neither short nor a receive.
+    #[inline(always)]
+    pub(crate) fn start_otherwise_at_once(&mut self, id: RequestId) -> bool {
         let core = &mut self.core;
         if !core.lost.is_quiet() || core.events.are_wanted() {
             return false;
@@ -74,58 +132,32 @@ impl Engine {
         };
         let context = slot.context();
         match slot.startable() {
-            Some(PersistentOperation::Send {
+            Some(&PersistentOperation::Send {
                 mode: SendMode::Standard,
                 buffer: Buffer::Flat(region, code),
                 to: Some(to),
                 tag,
-            }) => {
-                let (bytes, to, tag) = ((*region, *code), *to, *tag);
-                let is_sent = self.send_flat_at_once(bytes, context, to, tag);
+            }) if slot.has_no_error_left() => {
+                let is_sent = self.send_at_once((region, code), context, to, tag);
                 if is_sent && let Some(slot) = self.core.requests.get_mut(id) {
                     slot.end_in_start();
                 }
                 is_sent
             }
-            Some(PersistentOperation::Receive {
-                buffer: Buffer::Flat(region, code),
-                from: Some(from),
-                tag,
+            Some(PersistentOperation::Collective {
+                on_board: Some(repeated),
+                ..
             }) => {
-                if core.matching.unexpected_len() != 0 {
-                    return false;
+                let board = repeated.board;
+                let is_made = self.has_outstanding(board);
+                if is_made && let Some(slot) = self.core.requests.get_mut(id) {
+                    slot.restart();
+                    self.start_collective_again(id);
                 }
-                let handle = core.matching.wait(pattern(context, *from, *tag), id);
-                let (bytes, from) = ((*region, *code), *from);
-                slot.restart_posted(bytes, (from, handle));
-                core.counters.posted.add(1);
-                let posted = core.matching.posted_len() as u64;
-                core.counters.posted_most.raise(posted);
-                true
+                is_made
             }
             _ => false,
         }
-    }
-
-    #[inline]
-    fn send_flat_at_once(
-        &mut self,
-        bytes: (Region, SignatureCode),
-        context: u32,
-        to: Peer,
-        tag: i32,
-    ) -> bool {
-        if bytes.0.len() <= SHORT {
-            match self.write_at_once(bytes, context, to, tag) {
-                Written::Done => return true,
-                Written::Unannounced => {
-                    self.announce_written(to);
-                    return true;
-                }
-                Written::Refused => {}
-            }
-        }
-        self.send_at_once(bytes, context, to, tag)
     }
 
     /// Starts a persistent request; it is inactive again if that fails.

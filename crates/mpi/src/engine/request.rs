@@ -15,7 +15,7 @@ use weft_matching::Handle;
 
 use super::envelope::Envelope;
 use super::on_complete::{OnComplete, PersistentOperation};
-use super::polling_receive::Received;
+use super::polling_receive::{Met, Received};
 use super::receiving::{PieceTaken, Receiving, Transfer};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};
 use super::status::{Outcome, Status};
@@ -387,6 +387,30 @@ impl Request {
         is_plain.then_some(None)
     }
 
+    /// The same, if it is a send, a collective, or a receive whose message says its rank: nothing is called.
+    #[inline(always)]
+    pub(super) fn plainly_repeated(&self) -> Option<Option<Received>> {
+        let outcome = &self.outcome;
+        if self.phase != Phase::Complete
+            || !self.is_persistent()
+            || outcome.error.is_some()
+            || outcome.cancelled
+        {
+            return None;
+        }
+        match (&self.work, outcome.source) {
+            (Work::Nothing | Work::Schedule, None) => Some(None),
+            (Work::Receive(_), Some(from)) if outcome.mark == 0 && self.group.is_none() => {
+                Some(Some(Received {
+                    source: from.0,
+                    tag: outcome.tag,
+                    bytes: outcome.bytes,
+                }))
+            }
+            _ => None,
+        }
+    }
+
     /// The message of one that has ended, if that is all that is to be said.
     #[inline]
     fn message(&self) -> Option<Received> {
@@ -454,26 +478,43 @@ impl Request {
         self.on_complete.persistent.as_deref()
     }
 
-    /// It is a send, which is started and has ended.
-    #[inline]
+    /// Whether no error is left of when it was started before, which would have to be dropped.
+    #[inline(always)]
+    pub(super) fn has_no_error_left(&self) -> bool {
+        self.outcome.error.is_none()
+    }
+
+    /// Whether what it did when it was started before owns nothing.
+    #[inline(always)]
+    pub(super) fn owns_no_work(&self) -> bool {
+        !self.work.owns()
+    }
+
+    /// It is a send, which is started and has ended, and has [no error left](Self::has_no_error_left). Its work is nothing, as that of
+    /// each persistent send.
+    #[inline(always)]
     pub(super) fn end_in_start(&mut self) {
-        self.work = Work::Nothing;
-        self.outcome = Outcome::NONE;
+        debug_assert!(self.has_no_error_left() && matches!(self.work, Work::Nothing));
+        forget(replace(&mut self.outcome, Outcome::NONE));
         self.phase = Phase::Complete;
     }
 
-    /// It is a receive of plain bytes, which is started and waits in the matching engine, for a message of `from` or of anybody.
-    #[inline]
+    /// It is a receive of plain bytes, which is started and waits in the matching engine, for a message of `from` or of anybody. It has [no error
+    /// left](Self::has_no_error_left), and [owns no work](Self::owns_no_work).
+    #[inline(always)]
     pub(super) fn restart_posted(
         &mut self,
         (region, signature): (Region, SignatureCode),
         (from, handle): (Option<Peer>, Handle),
     ) {
-        self.work = Work::Receive(Receiving::of_posted(region, signature, handle));
-        self.outcome = Outcome {
+        debug_assert!(self.has_no_error_left() && self.owns_no_work());
+        let work = Work::Receive(Receiving::of_posted(region, signature, handle));
+        let outcome = Outcome {
             source: from,
             ..Outcome::NONE
         };
+        forget(replace(&mut self.work, work));
+        forget(replace(&mut self.outcome, outcome));
         self.phase = Phase::Active;
     }
 
@@ -545,6 +586,32 @@ impl Request {
         let work = Work::Receive(Receiving::of_posted(region, signature, handle));
         let outcome = Outcome {
             source: from,
+            ..Outcome::NONE
+        };
+        // As in `occupy`.
+        forget(replace(&mut self.group, group));
+        forget(replace(&mut self.work, work));
+        forget(replace(&mut self.outcome, outcome));
+        self.next_free
+    }
+
+    /// Takes the free slot for a receive of plain bytes that has ended with this message; answers the next free slot.
+    #[inline(always)]
+    pub(super) fn occupy_received(
+        &mut self,
+        (region, signature): (Region, SignatureCode),
+        context: u32,
+        group: Option<Arc<Group>>,
+        met: Met,
+    ) -> u32 {
+        self.phase = Phase::Complete;
+        self.is_plain = group.is_none();
+        self.context = context;
+        let work = Work::receive(Buffer::Flat(region, signature));
+        let outcome = Outcome {
+            source: Some(met.from),
+            tag: met.tag,
+            bytes: met.bytes as u64,
             ..Outcome::NONE
         };
         // As in `occupy`.

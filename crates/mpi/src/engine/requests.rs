@@ -226,10 +226,19 @@ impl Requests {
     }
 
     /// Takes the outcome of a persistent request that has ended [as most do](Request::repeated): its message, if it is a receive.
-    #[inline]
+    #[inline(never)]
     pub(super) fn take_repeated(&mut self, id: RequestId) -> Option<Option<Received>> {
         let slot = live(&mut self.slots, id)?;
         let received = slot.repeated()?;
+        slot.make_inactive();
+        Some(received)
+    }
+
+    /// The same where nothing is called: see [`Request::plainly_repeated`].
+    #[inline(always)]
+    pub(super) fn take_plainly_repeated(&mut self, id: RequestId) -> Option<Option<Received>> {
+        let slot = self.slot_mut(id)?;
+        let received = slot.plainly_repeated()?;
         slot.make_inactive();
         Some(received)
     }

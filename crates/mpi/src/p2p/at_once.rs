@@ -13,7 +13,7 @@ use super::{Message, Source, TagPattern};
 use crate::buffer::Lent;
 use crate::comm::Comm;
 use crate::datatype::SignatureCode;
-use crate::engine::{Asked, Engine, Listed, Met, Received, RequestId, WaitingMessage};
+use crate::engine::{Asked, Engine, Listed, Met, Received, RequestId, Shared, WaitingMessage};
 use crate::process::Process;
 
 /// A message was written: its receiver is to find it. Lets go of the engine, so that nothing is to be kept for after this.
@@ -21,6 +21,19 @@ use crate::process::Process;
 #[inline(never)]
 fn announce(mut engine: biased::ByBias<'_, Engine>, to: Peer) {
     engine.announce_written(to);
+}
+
+/// Starts what is neither a short send nor a receive.
+#[inline(never)]
+fn start_otherwise(
+    shared: &Shared,
+    engine: biased::ByBias<'_, Engine>,
+    request: RequestId,
+) -> bool {
+    let mut engine = engine.into_guard();
+    let started = engine.start_otherwise_at_once(request);
+    shared.let_go(engine);
+    started
 }
 
 impl Comm {
@@ -369,12 +382,22 @@ impl Process {
         received
     }
 
-    /// [`start`](Self::start) of a send or a receive.
+    /// [`start`](Self::start) of a send, a receive, or a collective on a board.
     #[inline(always)]
     #[must_use]
     pub fn start_at_once(&self, request: RequestId) -> bool {
-        let engine = self.shared_of(request).try_by_bias();
-        engine.is_some_and(|mut engine| engine.start_at_once(request))
+        let shared = self.shared_of(request);
+        let Some(mut engine) = shared.try_by_bias() else {
+            return false;
+        };
+        match engine.start_short_at_once(request) {
+            (Written::Done, _) => true,
+            (Written::Unannounced, peer) => {
+                announce(engine, peer);
+                true
+            }
+            (Written::Refused, _) => start_otherwise(shared, engine, request),
+        }
     }
 
     /// [`wait`](Self::wait) for a persistent request that has ended: with its message, if it is a receive.
@@ -383,6 +406,17 @@ impl Process {
     pub fn wait_for_repeated_at_once(&self, request: RequestId) -> Option<Option<Received>> {
         let mut engine = self.shared_of(request).try_by_bias()?;
         engine.end_repeated_at_once(request)
+    }
+
+    /// The same as most end: nothing is called.
+    #[inline(always)]
+    #[must_use]
+    pub fn wait_for_plainly_repeated_at_once(
+        &self,
+        request: RequestId,
+    ) -> Option<Option<Received>> {
+        let mut engine = self.shared_of(request).try_by_bias()?;
+        engine.end_plainly_repeated_at_once(request)
     }
 
     /// [`wait_any`](Self::wait_any) of a list whose first request is this one, if one of them has ended well or is about to. Requests

@@ -3,19 +3,21 @@
 //!
 //! What is shown and taken is what the [blocking forms](super) show and take in their first epoch, but for a rank's own data: they
 //! are copied when it shows what it gives, and what is folded is read from the board, this rank's share, too, because the program's
-//! memory may be that of the result. Blocks of different lengths have a [file of their own](uneven).
+//! memory may be that of the result. Blocks of different lengths have a [file of their own](uneven), and so have [plain](plain) bytes,
+//! of which a short path knows.
 
+mod plain;
 mod uneven;
 
 use weft_fabric::board::Board;
-use weft_fabric::{Region, Scratch, SharedBytes};
+use weft_fabric::{Region, SharedBytes};
 
 use self::uneven::{Gets, Gives, UnevenExchange};
 use super::uneven::{ENTRY, table};
 use super::{COLLECTIVES, Demand, GATHERV, SCATTERV, outline};
 use crate::buffer::{self, Buffer};
 use crate::coll::{Blocks, Collective};
-use crate::engine::boards::{Attendance, Audience, Awaited, Shown, Transfer};
+use crate::engine::boards::{Attendance, Audience, Awaited, Scratch, Shown, Transfer};
 use crate::error::Result;
 use crate::op::Combine;
 use crate::schedule::Schedule;
@@ -86,7 +88,7 @@ pub(crate) struct Exchange {
 
 impl Transfer for Exchange {
     #[inline]
-    fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region> {
+    fn shown(&self, scratch: &mut Scratch) -> Option<Region> {
         if let Some((from, into)) = &self.own {
             from.copy_to(into);
         }
@@ -115,11 +117,15 @@ impl Transfer for Exchange {
 
 impl Even {
     #[inline]
-    fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region> {
-        let length = match &self.shows {
+    fn shown(&self, scratch: &mut Scratch) -> Option<Region> {
+        let scratch = match &self.shows {
             Shows::Nothing => return None,
             Shows::Data(Buffer::Flat(region, _)) => return Some(*region),
-            Shows::Data(typed) => typed.pack_from(0, scratch),
+            Shows::Data(_) | Shows::Blocks(..) => scratch.insert([0; Board::INLINE]),
+        };
+        let length = match &self.shows {
+            Shows::Nothing => 0,
+            Shows::Data(data) => data.pack_from(0, scratch),
             Shows::Blocks(blocks, me) => {
                 let each = blocks.bytes(*me);
                 for rank in (0..blocks.len()).filter(|rank| rank != me) {
@@ -194,8 +200,8 @@ fn fold(
     let bytes = into.bytes();
     let part = |member| shown.data(member, length, (offset, bytes));
     let (mut first, mut scratch) = (
-        Scratch::<{ Board::INLINE }>::new(),
-        Scratch::<{ Board::INLINE }>::new(),
+        weft_fabric::Scratch::<{ Board::INLINE }>::new(),
+        weft_fabric::Scratch::<{ Board::INLINE }>::new(),
     );
     let last = count.checked_sub(1).and_then(part);
     let Some(folded) = last.and_then(|data| first.fill(data)) else {

@@ -45,17 +45,23 @@ pub(in crate::engine) use all::OutstandingBoards;
 /// saves both.
 const LOOKS_AT_ONCE: u32 = 24;
 
+/// Memory in which the data that a rank shows are put together, once it is asked for: most lie together where they are.
+pub(crate) type Scratch = Option<[u8; Board::INLINE]>;
+
 /// What a rank shows in a collective of one epoch, and takes of what others show.
 pub(crate) trait Transfer: std::fmt::Debug + Send + Sync {
-    /// The data that it shows, which may be put together in the memory given.
-    fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region>;
+    /// The data that it shows, which may be put together in memory that is made there.
+    fn shown(&self, scratch: &mut Scratch) -> Option<Region>;
 
     /// The messages that are left, if there are any, when those for whom this rank waits have come. Their schedule begins before this
     /// rank takes what it gets.
     ///
     /// # Errors
     /// `Truncate` if a member shows another number of bytes than this rank expects.
-    fn left(&self, shown: &Shown<'_>) -> Result<Option<Box<Schedule>>>;
+    #[inline]
+    fn left(&self, _shown: &Shown<'_>) -> Result<Option<Box<Schedule>>> {
+        Ok(None)
+    }
 
     /// Takes what it gets. False if the others cannot have shown that.
     fn take(&self, shown: &Shown<'_>) -> bool;
@@ -271,7 +277,7 @@ impl Outstanding {
     }
 
     /// Arrives for a collective, if there is room: false, without effect, if not.
-    #[inline]
+    #[inline(always)]
     fn show<T: Transfer + ?Sized>(
         &mut self,
         fabric: &mut dyn Fabric,
@@ -286,7 +292,7 @@ impl Outstanding {
         else {
             return false;
         };
-        let mut scratch = [0; Board::INLINE];
+        let mut scratch = None;
         let data = transfer.shown(&mut scratch);
         let length = data.map_or(0, |data| data.len());
         let write = |place: &Place<'_>| data.as_ref().is_none_or(|data| place.write(0, data));
@@ -304,6 +310,28 @@ impl Outstanding {
             wake(fabric, (board, &self.peers), attendance.audience, number);
         }
         true
+    }
+
+    /// Whether those awaited in the collective that was shown last have come, for the same one: in few instructions.
+    #[inline(always)]
+    fn are_there(&mut self, attendance: &Attendance) -> bool {
+        let Some(board) = &mut self.board else {
+            return false;
+        };
+        let (note, alike) = (attendance.call.note, attendance.call.alike());
+        match attendance.awaited {
+            Some(Awaited::All) => board.all_show(note, alike),
+            Some(Awaited::One(member)) => board.shows(member, note, alike),
+            Some(Awaited::First(count)) => board.first_show(count, note, alike),
+            _ => true,
+        }
+    }
+
+    /// Looks a few times more.
+    #[inline(never)]
+    fn come_at_once(&mut self, attendance: &mut Attendance) -> bool {
+        let came = (0..LOOKS_AT_ONCE).any(|_| !matches!(self.coming(attendance), Coming::Missing));
+        came && matches!(self.coming(attendance), Coming::There)
     }
 
     /// Whether those awaited in a collective that is shown have come.

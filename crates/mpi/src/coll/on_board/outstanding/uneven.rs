@@ -12,7 +12,7 @@ use super::super::super::plan::Plan;
 use super::super::uneven::{ENTRY, table};
 use super::fill;
 use crate::buffer::{self, Buffer};
-use crate::engine::boards::Shown;
+use crate::engine::boards::{Scratch, Shown};
 use crate::engine::collective_note::CollectiveNote;
 use crate::error::Result;
 use crate::schedule::Schedule;
@@ -70,7 +70,7 @@ enum Comes {
 
 impl UnevenExchange {
     /// What it shows, put together in this memory.
-    pub fn shown(&self, scratch: &mut [u8; Board::INLINE]) -> Option<Region> {
+    pub fn shown(&self, scratch: &mut Scratch) -> Option<Region> {
         if !self.is_shown {
             return None;
         }
@@ -78,10 +78,12 @@ impl UnevenExchange {
             Gives::Nothing => None,
             Gives::One(_, Buffer::Flat(region, _)) => Some(*region),
             Gives::One(_, typed) => {
+                let scratch = scratch.insert([0; Board::INLINE]);
                 let bytes = typed.pack_from(0, scratch);
                 Some(buffer::region_of(scratch.get_mut(..bytes)?))
             }
             Gives::Each(blocks) => {
+                let scratch = scratch.insert([0; Board::INLINE]);
                 let mut at = table(self.size);
                 for other in 0..=self.size {
                     let entry = scratch.get_mut(other * ENTRY..(other + 1) * ENTRY)?;

@@ -17,8 +17,7 @@ use super::super::communicator_board::BoardCall;
 use super::super::epochs::in_call;
 use super::super::making::Making;
 use super::{
-    Attendance, Begun, ByMessages, Coming, Ending, LOOKS_AT_ONCE, Outstanding, Queued, Repeated,
-    Start, Transfer, wish,
+    Attendance, Begun, ByMessages, Ending, Outstanding, Queued, Repeated, Start, Transfer, wish,
 };
 use crate::error::{Error, Result};
 
@@ -197,6 +196,12 @@ impl Engine {
         place.is_some_and(|place| place.board.is_some())
     }
 
+    /// Whether a collective can [begin](Self::begin_on_made_board) on this board.
+    #[inline(always)]
+    pub(crate) fn may_begin_on_board(&self, id: BoardId) -> bool {
+        self.has_outstanding(id) && self.core.requests.check_room().is_ok()
+    }
+
     /// Begins a collective on the board of this number. `context` is the communicator's; `by_messages` says how it is done without a
     /// board that [is not made](Self::has_outstanding) yet.
     ///
@@ -206,7 +211,7 @@ impl Engine {
     pub(crate) fn begin_on_board<T: Transfer + 'static>(
         &mut self,
         (id, context): (BoardId, u32),
-        mut attendance: Attendance,
+        attendance: Attendance,
         transfer: T,
         by_messages: Option<ByMessages>,
     ) -> Result<Begun> {
@@ -218,9 +223,23 @@ impl Engine {
             return Ok(Begun::ByMessages);
         }
         core.requests.check_room()?;
+        let place = (id, context);
+        let begun = self.begin_on_made_board(place, attendance, transfer, by_messages);
+        Ok(begun.map_or(Begun::AtOnce, Begun::Request))
+    }
+
+    /// The same on a board that is made, or being made, and with room for a request: `None` if it has ended for this rank.
+    #[inline(always)]
+    pub(crate) fn begin_on_made_board<T: Transfer + 'static>(
+        &mut self,
+        (id, context): (BoardId, u32),
+        mut attendance: Attendance,
+        transfer: T,
+        by_messages: Option<ByMessages>,
+    ) -> Option<RequestId> {
         let start = self.show_new(id, &mut attendance, &transfer);
         if matches!(start, Start::Ended) {
-            return Ok(Begun::AtOnce);
+            return None;
         }
         let request = self.core.requests.insert(context, None, Work::Schedule);
         let queued = Queued {
@@ -230,7 +249,7 @@ impl Engine {
             by_messages: by_messages.map(Box::new),
         };
         self.go_on_with_new(id, start, queued);
-        Ok(Begun::Request(request))
+        Some(request)
     }
 
     /// Starts a persistent collective, whose request is `request`. False, without effect, if it has no board.
@@ -267,20 +286,14 @@ impl Engine {
 
     /// Shows what a rank shows in a new collective, if there is a board and nothing stands before it, and ends it if those for whom it
     /// waits are there.
-    #[inline]
+    #[inline(always)]
     fn show_new<T: Transfer + ?Sized>(
         &mut self,
         id: BoardId,
         attendance: &mut Attendance,
         transfer: &T,
     ) -> Start {
-        let Self {
-            core,
-            fabric,
-            writers,
-            ..
-        } = self;
-        let Some(place) = core.boards.outstanding.get_mut(id) else {
+        let Some(place) = self.core.boards.outstanding.get_mut(id) else {
             return Start::Waits;
         };
         attendance.call.note.length |= place.history.bits();
@@ -289,21 +302,23 @@ impl Engine {
         if place.making.is_some() {
             return Start::Waits;
         }
-        if core.events.are_wanted() {
-            let context = place.context;
-            core.raise(EventKind::CollectiveBegun, None, (-1, context), 0);
+        let is_unusual = place.lost.is_some()
+            || self.core.events.are_wanted()
+            || !self.core.mismatches.is_empty();
+        if is_unusual && let Some(error) = self.begin_unusually(id) {
+            self.core.counters.collective_at(attendance.call.place);
+            return Start::Fails(error);
         }
+        let Self {
+            core,
+            fabric,
+            writers,
+            ..
+        } = self;
         core.counters.collective_at(attendance.call.place);
         let Some(place) = core.boards.outstanding.get_mut(id) else {
             return Start::Waits;
         };
-        let mut failure = place.lost.clone();
-        if !core.mismatches.is_empty() {
-            failure = failure.or_else(|| core.mismatches.of(place.context).cloned());
-        }
-        if let Some(error) = failure {
-            return Start::Fails(error);
-        }
         let is_other_awake = |other: Peer| {
             let writer = writers.get(other.index());
             writer.and_then(|writer| writer.reader_sleeps()) == Some(false)
@@ -313,15 +328,15 @@ impl Engine {
         {
             return Start::Waits;
         }
-        let there =
-            (0..LOOKS_AT_ONCE).any(|_| !matches!(place.coming(attendance), Coming::Missing));
-        if there
-            && matches!(place.coming(attendance), Coming::There)
+        if (place.are_there(attendance) || place.come_at_once(attendance))
             && let Some(shown) = place.shown_at(attendance.epoch)
         {
             match transfer.left(&shown) {
                 Ok(None) if transfer.take(&shown) => {
-                    self.note_ended(id, false);
+                    core.counters.collectives_ended.add(1);
+                    if core.events.are_wanted() {
+                        self.tell_of_end(id);
+                    }
                     return Start::Ended;
                 }
                 Ok(Some(left)) => return Start::Left(left),
@@ -333,7 +348,19 @@ impl Engine {
         Start::Waits
     }
 
+    /// Somebody listens, or something has gone wrong: tells of the begin of a collective. The error if it cannot end.
+    #[cold]
+    #[inline(never)]
+    fn begin_unusually(&mut self, id: BoardId) -> Option<Error> {
+        let core = &mut self.core;
+        let place = core.boards.outstanding.get(id)?;
+        let (context, lost) = (place.context, place.lost.clone());
+        core.raise(EventKind::CollectiveBegun, None, (-1, context), 0);
+        lost.or_else(|| core.mismatches.of(context).cloned())
+    }
+
     /// A new collective has not ended at once.
+    #[inline(never)]
     fn go_on_with_new(&mut self, id: BoardId, start: Start, queued: Queued) {
         match start {
             Start::Ended => return,
@@ -461,19 +488,23 @@ impl Engine {
     }
 
     fn note_ended(&mut self, id: BoardId, failed: bool) {
-        let core = &mut self.core;
-        core.counters.collectives_ended.add(1);
+        let counters = &self.core.counters;
+        counters.collectives_ended.add(1);
         if failed {
-            core.counters.collectives_failed.add(1);
+            counters.collectives_failed.add(1);
         }
-        if core.events.are_wanted() {
-            let context = core
-                .boards
-                .outstanding
-                .get_mut(id)
-                .map_or(0, |it| it.context);
-            core.raise(EventKind::CollectiveEnded, None, (-1, context), 0);
+        if self.core.events.are_wanted() {
+            self.tell_of_end(id);
         }
+    }
+
+    /// Tells those who listen that a collective has ended.
+    #[cold]
+    #[inline(never)]
+    fn tell_of_end(&mut self, id: BoardId) {
+        let core = &mut self.core;
+        let context = core.boards.outstanding.get(id).map_or(0, |it| it.context);
+        core.raise(EventKind::CollectiveEnded, None, (-1, context), 0);
     }
 
     /// It is decided whether a communicator has its board: what was begun meanwhile goes on, there or by messages.

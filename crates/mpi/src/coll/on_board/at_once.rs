@@ -16,6 +16,7 @@ mod uneven;
 
 use weft_fabric::Region;
 use weft_fabric::board::{Board, Place};
+use weft_sys::span::SHORT;
 
 use super::super::choice;
 use super::{ALLGATHER, ALLTOALL, BCAST, GATHER, SCATTER};
@@ -52,18 +53,21 @@ impl Shape {
     }
 }
 
-/// Takes this rank's part, and does with the board what is left.
+/// Takes this rank's part: it shows what `shows` says, does `meanwhile` what it does for itself, and does with the board what is
+/// left.
 #[inline(always)]
 fn take_part(
     comm: &Comm,
     shape: &Shape,
-    (shows, audience): (Option<&Region>, Audience),
+    (shows, audience): ((usize, impl FnOnce(&Place<'_>) -> bool), Audience),
+    meanwhile: impl FnOnce(),
     awaited: Option<Awaited>,
     end: impl FnOnce(&Board) -> bool,
 ) -> bool {
     let part = |number| Part {
         call: shape.call(number),
-        shows: shown(shows),
+        shows,
+        meanwhile,
         audience,
         awaited,
     };
@@ -75,6 +79,28 @@ fn take_part(
 fn shown(data: Option<&Region>) -> (usize, impl FnOnce(&Place<'_>) -> bool) {
     let write = move |place: &Place<'_>| data.is_none_or(|data| place.write(0, data));
     (data.map_or(0, Region::len), write)
+}
+
+/// What a rank shows that shows the blocks of all but its own, which nobody else reads. Few bytes are written in one piece.
+#[inline(always)]
+fn shown_to_others(
+    all: &Region,
+    (me, each): (usize, usize),
+) -> (usize, impl FnOnce(&Place<'_>) -> bool) {
+    let write = move |place: &Place<'_>| {
+        if all.len() <= SHORT {
+            return place.write(0, all);
+        }
+        let behind = (me + 1) * each;
+        let [before, rest] = [(0, me * each), (behind, all.len().saturating_sub(behind))];
+        [before, rest].into_iter().all(|(start, length)| {
+            length == 0
+                || all
+                    .part(start, length)
+                    .is_some_and(|part| place.write(start, &part))
+        })
+    };
+    (all.len(), write)
 }
 
 /// Copies a part of what a member shows, behind so many of its `length` bytes.
@@ -113,13 +139,10 @@ fn copy_from_others(
     true
 }
 
-/// Copies this rank's own block.
+/// Copies what this rank has itself.
 #[inline(always)]
-fn copy_own(from: &Region, into: Option<Region>) -> bool {
-    into.is_some_and(|into| {
-        buffer::shared(from).copy_to_region(&into);
-        true
-    })
+fn copy_own(from: &Region, into: &Region) {
+    buffer::shared(from).copy_to_region(into);
 }
 
 impl Comm {
@@ -130,6 +153,7 @@ impl Comm {
         let part = |number| Part {
             call: super::barrier(number),
             shows: shown(None),
+            meanwhile: || (),
             audience: Audience::All,
             awaited: Some(Awaited::All),
         };
@@ -152,13 +176,18 @@ impl Comm {
             each,
         };
         if self.rank() as usize == root {
-            let shows = (Some(&data), Audience::Mine);
-            return take_part(self, &shape, shows, None, |_| true);
+            let shows = (shown(Some(&data)), Audience::Mine);
+            return take_part(self, &shape, shows, || (), None, |_| true);
         }
-        let shows = (None, Audience::Nobody);
-        take_part(self, &shape, shows, Some(Awaited::One(root)), |board| {
-            copy(board, root, (each, 0), &data)
-        })
+        let (shows, awaited) = ((shown(None), Audience::Nobody), Awaited::One(root));
+        take_part(
+            self,
+            &shape,
+            shows,
+            || (),
+            Some(awaited),
+            |board| copy(board, root, (each, 0), &data),
+        )
     }
 
     /// `MPI_Gather`; at the root `all` has the blocks of all ranks.
@@ -177,14 +206,21 @@ impl Comm {
             each,
         };
         let Some(all) = all else {
-            let shows = (Some(&own), Audience::Root(root));
-            return take_part(self, &shape, shows, None, |_| true);
+            let shows = (shown(Some(&own)), Audience::Root(root));
+            return take_part(self, &shape, shows, || (), None, |_| true);
         };
-        let shows = (None, Audience::Nobody);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            copy_from_others(board, (root, each), (each, 0), &all)
-                && copy_own(&own, block(&all, root, each))
-        })
+        let Some(mine) = block(&all, root, each) else {
+            return false;
+        };
+        let (shows, meanwhile) = ((shown(None), Audience::Nobody), || copy_own(&own, &mine));
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| copy_from_others(board, (root, each), (each, 0), &all),
+        )
     }
 
     /// `MPI_Scatter`; at the root `all` has the blocks for all ranks.
@@ -204,15 +240,23 @@ impl Comm {
             each,
         };
         if let Some(all) = all {
-            let shows = (Some(&all), Audience::Mine);
-            return take_part(self, &shape, shows, None, |_| {
-                block(&all, root, each).is_some_and(|from| copy_own(&from, Some(own)))
-            });
+            let Some(mine) = block(&all, root, each) else {
+                return false;
+            };
+            let shows = (shown_to_others(&all, (root, each)), Audience::Mine);
+            let meanwhile = || copy_own(&mine, &own);
+            return take_part(self, &shape, shows, meanwhile, None, |_| true);
         }
-        let (me, shows) = (self.rank() as usize, (None, Audience::Nobody));
-        take_part(self, &shape, shows, Some(Awaited::One(root)), |board| {
-            copy(board, root, (length, me * each), &own)
-        })
+        let (me, shows) = (self.rank() as usize, (shown(None), Audience::Nobody));
+        let awaited = Some(Awaited::One(root));
+        take_part(
+            self,
+            &shape,
+            shows,
+            || (),
+            awaited,
+            |board| copy(board, root, (length, me * each), &own),
+        )
     }
 
     /// `MPI_Allgather`.
@@ -230,11 +274,18 @@ impl Comm {
             root: 0,
             each,
         };
-        let shows = (Some(&own), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            copy_from_others(board, (me, each), (each, 0), &all)
-                && copy_own(&own, block(&all, me, each))
-        })
+        let Some(mine) = block(&all, me, each) else {
+            return false;
+        };
+        let (shows, meanwhile) = ((shown(Some(&own)), Audience::All), || copy_own(&own, &mine));
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| copy_from_others(board, (me, each), (each, 0), &all),
+        )
     }
 
     /// `MPI_Alltoall` of blocks of `each` bytes.
@@ -252,10 +303,18 @@ impl Comm {
             root: 0,
             each,
         };
-        let shows = (Some(out), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            copy_from_others(board, (me, each), (length, me * each), &all)
-                && block(out, me, each).is_some_and(|from| copy_own(&from, block(&all, me, each)))
-        })
+        let (Some(from), Some(mine)) = (block(out, me, each), block(&all, me, each)) else {
+            return false;
+        };
+        let shows = (shown_to_others(out, (me, each)), Audience::All);
+        let meanwhile = || copy_own(&from, &mine);
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| copy_from_others(board, (me, each), (length, me * each), &all),
+        )
     }
 }

@@ -91,14 +91,13 @@ fn shown_to_others(
         if all.len() <= SHORT {
             return place.write(0, all);
         }
-        let behind = (me + 1) * each;
-        let [before, rest] = [(0, me * each), (behind, all.len().saturating_sub(behind))];
-        [before, rest].into_iter().all(|(start, length)| {
-            length == 0
+        let write = |start: usize, end: usize| {
+            start >= end
                 || all
-                    .part(start, length)
+                    .part(start, end - start)
                     .is_some_and(|part| place.write(start, &part))
-        })
+        };
+        write(0, me * each) && write((me + 1) * each, all.len())
     };
     (all.len(), write)
 }

@@ -89,17 +89,22 @@ fn shown_to_others(
 ) -> (usize, impl FnOnce(&Place<'_>) -> bool) {
     let write = move |place: &Place<'_>| {
         if all.len() <= SHORT {
-            return place.write(0, all);
+            place.write(0, all)
+        } else {
+            write_around(place, all, (me, each))
         }
-        let write = |start: usize, end: usize| {
-            start >= end
-                || all
-                    .part(start, end - start)
-                    .is_some_and(|part| place.write(start, &part))
-        };
-        write(0, me * each) && write((me + 1) * each, all.len())
     };
     (all.len(), write)
+}
+
+/// Writes the blocks before a rank's own, and those behind it.
+#[inline(never)]
+fn write_around(place: &Place<'_>, all: &Region, (me, each): (usize, usize)) -> bool {
+    let write = |start: usize, end: usize| {
+        let part = all.part(start, end.saturating_sub(start));
+        part.is_some_and(|part| part.is_empty() || place.write(start, &part))
+    };
+    write(0, me * each) && write((me + 1) * each, all.len())
 }
 
 /// Copies a part of what a member shows, behind so many of its `length` bytes.
@@ -315,5 +320,42 @@ impl Comm {
             Some(Awaited::All),
             |board| copy_from_others(board, (me, each), (length, me * each), &all),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_fabric::SharedMemory;
+    use weft_fabric::board::Note;
+
+    use super::*;
+
+    /// The others find their blocks at the usual places; that of the rank itself is written only where all are few bytes.
+    #[test]
+    fn a_rank_shows_no_block_of_its_own() {
+        const MEMBERS: usize = 3;
+        for (each, is_own_shown) in [(8, true), (24, false), (1000, false)] {
+            for me in 0..MEMBERS {
+                let bytes = Board::bytes_for(MEMBERS).expect("a group");
+                let memory = SharedMemory::of_this_process(bytes).expect("there is memory");
+                let mut board = Board::new(memory, MEMBERS, me).expect("it fits");
+                let mut data: Vec<u8> =
+                    (0..MEMBERS * each).map(|at| 1 + (at % 250) as u8).collect();
+                let all = buffer::region_of(&mut data);
+                let (length, write) = shown_to_others(&all, (me, each));
+                assert_eq!(length, all.len(), "places do not depend on who shows");
+                assert!(board.show(length, write, Note::default()));
+                for member in 0..MEMBERS {
+                    let shown = board.data(me, length, member * each, each);
+                    let shown = shown.expect("within").to_vec();
+                    let expected = if member == me && !is_own_shown {
+                        vec![0; each]
+                    } else {
+                        buffer::shared(&block(&all, member, each).expect("within")).to_vec()
+                    };
+                    assert_eq!(shown, expected, "block {member} of {each} bytes, by {me}");
+                }
+            }
+        }
     }
 }

@@ -423,3 +423,31 @@ fn fold_piece<const N: usize>(
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is copied before the others have come is copied once more if the full path has to end the reduction.
+    #[test]
+    fn what_the_fold_begins_with_is_there_early_unless_that_changes_it() {
+        let mut memory: Vec<u8> = (0..64).collect();
+        let all = buffer::region_of(&mut memory);
+        let part = |start, bytes| all.part(start, bytes).expect("within");
+        let (own, apart, over) = (part(8, 16), part(32, 16), part(0, 16));
+        let begins = |given: Own| matches!(given, Own::Begins);
+        let keeps = |given: Own| matches!(given, Own::Kept(_));
+        assert!(begins(Own::of((1, 2), &own, &apart)) && begins(Own::of((1, 2), &own, &own)));
+        assert!(keeps(Own::of((1, 2), &own, &over)), "it would change");
+        assert!(keeps(Own::of((0, 2), &own, &apart)), "it is not its turn");
+        assert!(Own::of((0, 2), &own, &over).is_shown());
+
+        Own::of((1, 2), &own, &over).begin(&own, &over);
+        assert_eq!(buffer::shared(&over).to_vec()[..2], [0, 1]);
+        Own::of((1, 2), &own, &apart).begin(&own, &apart);
+        assert_eq!(
+            buffer::shared(&apart).to_vec(),
+            (8..24).collect::<Vec<u8>>()
+        );
+    }
+}

@@ -64,14 +64,17 @@ fn take_part(
     awaited: Option<Awaited>,
     end: impl FnOnce(&Board) -> bool,
 ) -> bool {
-    let part = |number| Part {
-        call: shape.call(number),
-        shows,
-        meanwhile,
-        audience,
-        awaited,
-    };
-    comm.take_part_at_once(part, end)
+    comm.take_part_at_once(
+        #[inline(always)]
+        |number| Part {
+            call: shape.call(number),
+            shows,
+            meanwhile,
+            audience,
+            awaited,
+        },
+        end,
+    )
 }
 
 /// What a rank shows that shows these bytes, or nothing.
@@ -311,13 +314,14 @@ impl Comm {
             return false;
         };
         let shows = (shown_to_others(out, (me, each)), Audience::All);
-        let meanwhile = || copy_own(&from, &mine);
         take_part(
             self,
             &shape,
             shows,
-            meanwhile,
+            #[inline(always)]
+            || copy_own(&from, &mine),
             Some(Awaited::All),
+            #[inline(always)]
             |board| copy_from_others(board, (me, each), (length, me * each), &all),
         )
     }

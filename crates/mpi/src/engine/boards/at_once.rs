@@ -19,8 +19,8 @@ pub(crate) struct Part<W, M> {
     pub call: BoardCall,
     /// The data that it shows: so many bytes, and what writes them.
     pub shows: (usize, W),
-    /// What it does for itself when it has shown them: the lines of the others are on their way meanwhile. The full path may do it
-    /// once more.
+    /// What it does for itself when it has shown them and looked once: the lines of the others are on their way meanwhile. The full
+    /// path may do it once more.
     pub meanwhile: M,
     /// Who waits for it.
     pub audience: Audience,
@@ -101,14 +101,16 @@ impl Engine {
         } else {
             place.wake_all(&mut **fabric, part.audience, call.note.number);
         }
+        let expected = (call.note, call.alike());
+        let missing = part
+            .awaited
+            .filter(|awaited| !place.is_there(*awaited, expected));
         (part.meanwhile)();
-        if let Some(awaited) = part.awaited {
-            let expected = (call.note, call.alike());
-            if !place.is_there(awaited, expected) && !place.comes(&mut **fabric, awaited, expected)
-            {
-                (place.call, place.is_begun) = (Some(call), true);
-                return None;
-            }
+        if let Some(awaited) = missing
+            && !place.comes(&mut **fabric, awaited, expected)
+        {
+            (place.call, place.is_begun) = (Some(call), true);
+            return None;
         }
         Some((place, &core.counters, call))
     }

@@ -141,11 +141,12 @@ impl Comm {
         code: SignatureCode,
     ) -> bool {
         let (rank, size) = (self.rank() as usize, self.size() as usize);
-        let call = call((GATHERV, rank), code_of(&block(rank), code), 0);
+        let mine = block(rank);
+        let call = call((GATHERV, rank), code_of(&mine, code), 0);
         let part = |number| Part {
             call: call(number),
             shows: shown(None),
-            meanwhile: || copy_between(own, Some(block(rank))),
+            meanwhile: || copy_between(own, Some(mine)),
             audience: Audience::Nobody,
             awaited: Some(Awaited::All),
         };
@@ -195,11 +196,12 @@ impl Comm {
         let Some(shown) = Shown::new(&block, rank, size).filter(|_| self.tries_board()) else {
             return false;
         };
-        let call = call((SCATTERV, rank), code_of(&block(rank), code), shown.all);
+        let mine = block(rank);
+        let call = call((SCATTERV, rank), code_of(&mine, code), shown.all);
         let part = |number| Part {
             call: call(number),
             shows: (shown.all, |place: &Place<'_>| shown.write(place)),
-            meanwhile: || copy_between(Some(block(rank)), own),
+            meanwhile: || copy_between(Some(mine), own),
             audience: Audience::Mine,
             awaited: None,
         };

@@ -18,8 +18,8 @@ use crate::error::{Error, ErrorClass, Result};
 /// longer than a cache line from another core, so whoever arrives at the same time pays for nothing else.
 pub(super) const LOOKS: u32 = 48;
 
-/// The same with a pause of the processor before each, some 30 ns. Without it the loads of looks to come are under way when the line
-/// goes to the member that arrives, and take it away once more: that is a fifth to a third of the time of an exchange.
+/// The same with a pause of the processor before each, some 30 ns: without it an exchange takes up to half as long again
+/// (docs/decisions/0043-boards.md).
 const PAUSED_LOOKS: u32 = 12;
 
 /// Looks in a crowd, each with a pause of the processor, if all who are missing were last seen on other cores: together they

@@ -151,12 +151,14 @@ impl Board {
     pub const INLINE: usize = LINE - HEAD;
 
     /// Most bytes of data of a member in an epoch of a group of this size.
+    #[inline]
     #[must_use]
     pub fn capacity_for(members: usize) -> usize {
         payloads::most(payloads::of_a_member(members), payloads::LONG)
     }
 
     /// The same, if a member may be ahead of another by some epochs.
+    #[inline]
     #[must_use]
     pub fn capacity_ahead_for(members: usize) -> usize {
         payloads::most(payloads::of_a_member(members), payloads::MIDDLE)
@@ -351,17 +353,21 @@ impl Board {
         write: impl FnOnce(&Place<'_>) -> bool,
         note: Note,
     ) -> bool {
-        if length > Self::INLINE {
-            return self.show_long(length, write, note);
-        }
-        if !self.arrivals.has_room(&self.lines, ROWS) {
-            return false;
-        }
         let row = arrivals::row(self.arrivals.epoch() + 1);
         let line = self.lines.line(row, self.me());
+        let start = if length > Self::INLINE {
+            match self.begin_payload(length) {
+                Some(start) => start,
+                None => return false,
+            }
+        } else if self.arrivals.has_room(&self.lines, ROWS) {
+            line + HEAD
+        } else {
+            return false;
+        };
         let place = Place {
             memory: &self.lines.memory,
-            start: line + HEAD,
+            start,
             length,
         };
         if !write(&place) {
@@ -376,28 +382,15 @@ impl Board {
         true
     }
 
+    /// Where so many bytes go for the next epoch, which do not fit beside the stamp. `None` if there is no room yet, or never.
     #[inline(never)]
-    fn show_long(
-        &mut self,
-        length: usize,
-        write: impl FnOnce(&Place<'_>) -> bool,
-        note: Note,
-    ) -> bool {
+    fn begin_payload(&mut self, length: usize) -> Option<usize> {
         if length > self.capacity() || !self.has_room(length) {
-            return false;
+            return None;
         }
         self.written.write(self.lines.payload, length);
         let row = arrivals::row(self.arrivals.epoch() + 1);
-        let place = Place {
-            memory: &self.lines.memory,
-            start: self.lines.data(row, self.me(), length),
-            length,
-        };
-        let written = write(&place);
-        if written {
-            self.arrive(note);
-        }
-        written
+        Some(self.lines.data(row, self.me(), length))
     }
 
     /// Whether a member has arrived at this epoch with this note, of whose length only the bits of `alike` are compared.

@@ -131,10 +131,14 @@ impl<'a> SharedBytes<'a> {
     #[inline]
     pub fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        for at in (0..self.length).step_by(CACHE_LINE) {
+        {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch of any address has no effect but on the cache.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.wrapping_add(at).cast()) };
+            let mut at = 0;
+            while at < self.length {
+                // SAFETY: a prefetch of any address has no effect but on the cache.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.wrapping_add(at).cast()) };
+                at += CACHE_LINE;
+            }
         }
     }
 

@@ -75,8 +75,9 @@ const _: () = assert!(
 pub(super) fn blocks_fit_at_once(each: usize, size: usize) -> bool {
     let all = each.saturating_mul(size);
     // Where the data go in slices, the parts of a slice are of whole words.
+    let words = each.div_ceil(8).saturating_mul(8);
     fits_at_once(all, all, size)
-        && (all <= Board::INLINE || each <= Board::capacity_for(size) / size / 8 * 8)
+        && (all <= Board::INLINE || words.saturating_mul(size) <= Board::capacity_for(size))
 }
 
 /// The same where each member takes one part of the `all` bytes of every one: parts of whole elements, the longest of which is so

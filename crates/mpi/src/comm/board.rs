@@ -140,9 +140,9 @@ impl Comm {
     /// Takes this rank's part in a small collective, and does `end` with the board. False if that is not all that there is to do:
     /// the full path does the rest, or everything.
     #[inline(always)]
-    pub(crate) fn take_part_at_once<W: FnOnce(&Place<'_>) -> bool>(
+    pub(crate) fn take_part_at_once<W: FnOnce(&Place<'_>) -> bool, M: FnOnce()>(
         &self,
-        part: impl FnOnce(u32) -> Part<W>,
+        part: impl FnOnce(u32) -> Part<W, M>,
         end: impl FnOnce(&Board) -> bool,
     ) -> bool {
         let Some((id, number, mut engine)) = self.come_by_bias() else {
@@ -158,9 +158,9 @@ impl Comm {
 
     /// The same where `end` may find that this is not all that there is to do.
     #[inline(always)]
-    pub(crate) fn take_part_if_at_once<W: FnOnce(&Place<'_>) -> bool>(
+    pub(crate) fn take_part_if_at_once<W: FnOnce(&Place<'_>) -> bool, M: FnOnce()>(
         &self,
-        part: impl FnOnce(u32) -> Part<W>,
+        part: impl FnOnce(u32) -> Part<W, M>,
         end: impl FnOnce(&Board) -> bool,
     ) -> bool {
         let Some((id, number, mut engine)) = self.come_by_bias() else {

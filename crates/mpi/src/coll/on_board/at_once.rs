@@ -16,6 +16,7 @@ mod uneven;
 
 use weft_fabric::Region;
 use weft_fabric::board::{Board, Place};
+use weft_sys::span::SHORT;
 
 use super::super::choice;
 use super::{ALLGATHER, ALLTOALL, BCAST, GATHER, SCATTER};
@@ -52,22 +53,28 @@ impl Shape {
     }
 }
 
-/// Takes this rank's part, and does with the board what is left.
+/// Takes this rank's part: it shows what `shows` says, does `meanwhile` what it does for itself, and does with the board what is
+/// left.
 #[inline(always)]
 fn take_part(
     comm: &Comm,
     shape: &Shape,
-    (shows, audience): (Option<&Region>, Audience),
+    (shows, audience): ((usize, impl FnOnce(&Place<'_>) -> bool), Audience),
+    meanwhile: impl FnOnce(),
     awaited: Option<Awaited>,
     end: impl FnOnce(&Board) -> bool,
 ) -> bool {
-    let part = |number| Part {
-        call: shape.call(number),
-        shows: shown(shows),
-        audience,
-        awaited,
-    };
-    comm.take_part_at_once(part, end)
+    comm.take_part_at_once(
+        #[inline(always)]
+        |number| Part {
+            call: shape.call(number),
+            shows,
+            meanwhile,
+            audience,
+            awaited,
+        },
+        end,
+    )
 }
 
 /// What a rank shows that shows these bytes, or nothing.
@@ -75,6 +82,32 @@ fn take_part(
 fn shown(data: Option<&Region>) -> (usize, impl FnOnce(&Place<'_>) -> bool) {
     let write = move |place: &Place<'_>| data.is_none_or(|data| place.write(0, data));
     (data.map_or(0, Region::len), write)
+}
+
+/// What a rank shows that shows the blocks of all but its own, which nobody else reads. Few bytes are written in one piece.
+#[inline(always)]
+fn shown_to_others(
+    all: &Region,
+    (me, each): (usize, usize),
+) -> (usize, impl FnOnce(&Place<'_>) -> bool) {
+    let write = move |place: &Place<'_>| {
+        if all.len() <= SHORT {
+            place.write(0, all)
+        } else {
+            write_around(place, all, (me, each))
+        }
+    };
+    (all.len(), write)
+}
+
+/// Writes the blocks before a rank's own, and those behind it.
+#[inline(never)]
+fn write_around(place: &Place<'_>, all: &Region, (me, each): (usize, usize)) -> bool {
+    let write = |start: usize, end: usize| {
+        let part = all.part(start, end.saturating_sub(start));
+        part.is_some_and(|part| part.is_empty() || place.write(start, &part))
+    };
+    write(0, me * each) && write((me + 1) * each, all.len())
 }
 
 /// Copies a part of what a member shows, behind so many of its `length` bytes.
@@ -113,13 +146,10 @@ fn copy_from_others(
     true
 }
 
-/// Copies this rank's own block.
+/// Copies what this rank has itself.
 #[inline(always)]
-fn copy_own(from: &Region, into: Option<Region>) -> bool {
-    into.is_some_and(|into| {
-        buffer::shared(from).copy_to_region(&into);
-        true
-    })
+fn copy_own(from: &Region, into: &Region) {
+    buffer::shared(from).copy_to_region(into);
 }
 
 impl Comm {
@@ -130,6 +160,7 @@ impl Comm {
         let part = |number| Part {
             call: super::barrier(number),
             shows: shown(None),
+            meanwhile: || (),
             audience: Audience::All,
             awaited: Some(Awaited::All),
         };
@@ -152,13 +183,18 @@ impl Comm {
             each,
         };
         if self.rank() as usize == root {
-            let shows = (Some(&data), Audience::Mine);
-            return take_part(self, &shape, shows, None, |_| true);
+            let shows = (shown(Some(&data)), Audience::Mine);
+            return take_part(self, &shape, shows, || (), None, |_| true);
         }
-        let shows = (None, Audience::Nobody);
-        take_part(self, &shape, shows, Some(Awaited::One(root)), |board| {
-            copy(board, root, (each, 0), &data)
-        })
+        let (shows, awaited) = ((shown(None), Audience::Nobody), Awaited::One(root));
+        take_part(
+            self,
+            &shape,
+            shows,
+            || (),
+            Some(awaited),
+            |board| copy(board, root, (each, 0), &data),
+        )
     }
 
     /// `MPI_Gather`; at the root `all` has the blocks of all ranks.
@@ -177,14 +213,21 @@ impl Comm {
             each,
         };
         let Some(all) = all else {
-            let shows = (Some(&own), Audience::Root(root));
-            return take_part(self, &shape, shows, None, |_| true);
+            let shows = (shown(Some(&own)), Audience::Root(root));
+            return take_part(self, &shape, shows, || (), None, |_| true);
         };
-        let shows = (None, Audience::Nobody);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            copy_from_others(board, (root, each), (each, 0), &all)
-                && copy_own(&own, block(&all, root, each))
-        })
+        let Some(mine) = block(&all, root, each) else {
+            return false;
+        };
+        let (shows, meanwhile) = ((shown(None), Audience::Nobody), || copy_own(&own, &mine));
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| copy_from_others(board, (root, each), (each, 0), &all),
+        )
     }
 
     /// `MPI_Scatter`; at the root `all` has the blocks for all ranks.
@@ -204,15 +247,23 @@ impl Comm {
             each,
         };
         if let Some(all) = all {
-            let shows = (Some(&all), Audience::Mine);
-            return take_part(self, &shape, shows, None, |_| {
-                block(&all, root, each).is_some_and(|from| copy_own(&from, Some(own)))
-            });
+            let Some(mine) = block(&all, root, each) else {
+                return false;
+            };
+            let shows = (shown_to_others(&all, (root, each)), Audience::Mine);
+            let meanwhile = || copy_own(&mine, &own);
+            return take_part(self, &shape, shows, meanwhile, None, |_| true);
         }
-        let (me, shows) = (self.rank() as usize, (None, Audience::Nobody));
-        take_part(self, &shape, shows, Some(Awaited::One(root)), |board| {
-            copy(board, root, (length, me * each), &own)
-        })
+        let (me, shows) = (self.rank() as usize, (shown(None), Audience::Nobody));
+        let awaited = Some(Awaited::One(root));
+        take_part(
+            self,
+            &shape,
+            shows,
+            || (),
+            awaited,
+            |board| copy(board, root, (length, me * each), &own),
+        )
     }
 
     /// `MPI_Allgather`.
@@ -230,11 +281,18 @@ impl Comm {
             root: 0,
             each,
         };
-        let shows = (Some(&own), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            copy_from_others(board, (me, each), (each, 0), &all)
-                && copy_own(&own, block(&all, me, each))
-        })
+        let Some(mine) = block(&all, me, each) else {
+            return false;
+        };
+        let (shows, meanwhile) = ((shown(Some(&own)), Audience::All), || copy_own(&own, &mine));
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| copy_from_others(board, (me, each), (each, 0), &all),
+        )
     }
 
     /// `MPI_Alltoall` of blocks of `each` bytes.
@@ -252,10 +310,56 @@ impl Comm {
             root: 0,
             each,
         };
-        let shows = (Some(out), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            copy_from_others(board, (me, each), (length, me * each), &all)
-                && block(out, me, each).is_some_and(|from| copy_own(&from, block(&all, me, each)))
-        })
+        let (Some(from), Some(mine)) = (block(out, me, each), block(&all, me, each)) else {
+            return false;
+        };
+        let shows = (shown_to_others(out, (me, each)), Audience::All);
+        take_part(
+            self,
+            &shape,
+            shows,
+            #[inline(always)]
+            || copy_own(&from, &mine),
+            Some(Awaited::All),
+            #[inline(always)]
+            |board| copy_from_others(board, (me, each), (length, me * each), &all),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_fabric::SharedMemory;
+    use weft_fabric::board::Note;
+
+    use super::*;
+
+    /// The others find their blocks at the usual places; that of the rank itself is written only where all are few bytes.
+    #[test]
+    fn a_rank_shows_no_block_of_its_own() {
+        const MEMBERS: usize = 3;
+        for (each, is_own_shown) in [(8, true), (24, false), (1000, false)] {
+            for me in 0..MEMBERS {
+                let bytes = Board::bytes_for(MEMBERS).expect("a group");
+                let memory = SharedMemory::of_this_process(bytes).expect("there is memory");
+                let mut board = Board::new(memory, MEMBERS, me).expect("it fits");
+                let mut data: Vec<u8> =
+                    (0..MEMBERS * each).map(|at| 1 + (at % 250) as u8).collect();
+                let all = buffer::region_of(&mut data);
+                let (length, write) = shown_to_others(&all, (me, each));
+                assert_eq!(length, all.len(), "places do not depend on who shows");
+                assert!(board.show(length, write, Note::default()));
+                for member in 0..MEMBERS {
+                    let shown = board.data(me, length, member * each, each);
+                    let shown = shown.expect("within").to_vec();
+                    let expected = if member == me && !is_own_shown {
+                        vec![0; each]
+                    } else {
+                        buffer::shared(&block(&all, member, each).expect("within")).to_vec()
+                    };
+                    assert_eq!(shown, expected, "block {member} of {each} bytes, by {me}");
+                }
+            }
+        }
     }
 }

@@ -15,10 +15,13 @@ use super::epochs::{Audience, wake, wake_other};
 use super::{BoardId, CommunicatorBoard};
 
 /// What a rank does in the one epoch of a collective.
-pub(crate) struct Part<W> {
+pub(crate) struct Part<W, M> {
     pub call: BoardCall,
     /// The data that it shows: so many bytes, and what writes them.
     pub shows: (usize, W),
+    /// What it does for itself when it has shown them and looked once: the lines of the others are on their way meanwhile. The full
+    /// path may do it once more.
+    pub meanwhile: M,
     /// Who waits for it.
     pub audience: Audience,
     /// What it waits for.
@@ -33,7 +36,7 @@ impl Engine {
     pub(crate) fn take_part_at_once(
         &mut self,
         id: BoardId,
-        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+        part: Part<impl FnOnce(&Place<'_>) -> bool, impl FnOnce()>,
     ) -> Option<&Board> {
         let (place, counters, _) = self.arrive_at_once(id, part)?;
         counters.collectives_ended.add(1);
@@ -46,7 +49,7 @@ impl Engine {
     pub(crate) fn take_part_if_at_once(
         &mut self,
         id: BoardId,
-        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+        part: Part<impl FnOnce(&Place<'_>) -> bool, impl FnOnce()>,
         end: impl FnOnce(&Board) -> bool,
     ) -> bool {
         let Some((place, counters, call)) = self.arrive_at_once(id, part) else {
@@ -65,7 +68,7 @@ impl Engine {
     fn arrive_at_once(
         &mut self,
         id: BoardId,
-        part: Part<impl FnOnce(&Place<'_>) -> bool>,
+        part: Part<impl FnOnce(&Place<'_>) -> bool, impl FnOnce()>,
     ) -> Option<(&mut CommunicatorBoard, &Counters, BoardCall)> {
         let Self {
             core,
@@ -98,13 +101,16 @@ impl Engine {
         } else {
             place.wake_all(&mut **fabric, part.audience, call.note.number);
         }
-        if let Some(awaited) = part.awaited {
-            let expected = (call.note, call.alike());
-            if !place.is_there(awaited, expected) && !place.comes(&mut **fabric, awaited, expected)
-            {
-                (place.call, place.is_begun) = (Some(call), true);
-                return None;
-            }
+        let expected = (call.note, call.alike());
+        let missing = part
+            .awaited
+            .filter(|awaited| !place.is_there(*awaited, expected));
+        (part.meanwhile)();
+        if let Some(awaited) = missing
+            && !place.comes(&mut **fabric, awaited, expected)
+        {
+            (place.call, place.is_begun) = (Some(call), true);
+            return None;
         }
         Some((place, &core.counters, call))
     }

@@ -6,7 +6,7 @@ use weft_fabric::{Region, Scratch};
 use super::super::super::choice;
 use super::super::reductions::is_kept;
 use super::super::{ALLREDUCE, EXSCAN, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN};
-use super::{Elements, Shape, copy, copy_own, take_part};
+use super::{Elements, Shape, copy, copy_own, shown, take_part};
 use crate::buffer;
 use crate::comm::Comm;
 use crate::datatype::Basic;
@@ -45,21 +45,25 @@ impl Comm {
             each,
         };
         let Some(result) = result else {
-            let shows = (Some(&own), Audience::Root(root));
-            return take_part(self, &shape, shows, None, |_| true);
+            let shows = (shown(Some(&own)), Audience::Root(root));
+            return take_part(self, &shape, shows, || (), None, |_| true);
         };
         // What the root has itself nobody reads.
-        let kept = kept((self.rank() as usize, size), &own, &result);
-        let shows = (kept.is_none().then_some(&own), Audience::Root(root));
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(
-                board,
-                Operands::whole(size, result.len()),
-                kept,
-                &result,
-                &combine,
-            )
-        })
+        let given = Own::of((self.rank() as usize, size), &own, &result);
+        let shows = given.is_shown().then_some(&own);
+        let shows = (shown(shows), Audience::Root(root));
+        let meanwhile = || given.begin(&own, &result);
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| {
+                let operands = Operands::whole(size, result.len());
+                fold(board, operands, given, &result, &combine)
+            },
+        )
     }
 
     /// `MPI_Allreduce`; `result` may be `own`.
@@ -85,17 +89,20 @@ impl Comm {
             root: 0,
             each,
         };
-        let kept = kept((self.rank() as usize, size), &own, result);
-        let shows = (Some(&own), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            fold(
-                board,
-                Operands::whole(size, result.len()),
-                kept,
-                result,
-                &combine,
-            )
-        })
+        let given = Own::of((self.rank() as usize, size), &own, result);
+        let shows = (shown(Some(&own)), Audience::All);
+        let meanwhile = || given.begin(&own, result);
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| {
+                let operands = Operands::whole(size, result.len());
+                fold(board, operands, given, result, &combine)
+            },
+        )
     }
 
     /// `MPI_Scan`; `result` may be `own`.
@@ -145,22 +152,22 @@ impl Comm {
             root: 0,
             each,
         };
-        let shows = (Some(&own), Audience::Above);
+        let shows = (shown(Some(&own)), Audience::Above);
         if rank == 0 {
             // Nobody is before it.
-            return take_part(self, &shape, shows, None, |_| {
-                count == 0 || copy_own(&own, Some(*result))
-            });
+            let meanwhile = || {
+                if count > 0 {
+                    copy_own(&own, result);
+                }
+            };
+            return take_part(self, &shape, shows, meanwhile, None, |_| true);
         }
-        let kept = kept((rank, count), &own, result);
-        take_part(self, &shape, shows, Some(Awaited::First(count)), |board| {
-            fold(
-                board,
-                Operands::whole(count, result.len()),
-                kept,
-                result,
-                &combine,
-            )
+        let given = Own::of((rank, count), &own, result);
+        let meanwhile = || given.begin(&own, result);
+        let awaited = Some(Awaited::First(count));
+        take_part(self, &shape, shows, meanwhile, awaited, |board| {
+            let operands = Operands::whole(count, result.len());
+            fold(board, operands, given, result, &combine)
         })
     }
 
@@ -226,19 +233,70 @@ impl Comm {
             root: sizes,
             each,
         };
-        let kept = kept((rank, size), &part, result);
-        let shows = (Some(&own), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            let operands = Operands::whole(size, each).behind(first);
-            result.is_empty() || fold(board, operands, kept, result, &combine)
-        })
+        let given = Own::of((rank, size), &part, result);
+        let shows = (shown(Some(&own)), Audience::All);
+        let meanwhile = || given.begin(&part, result);
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| {
+                let operands = Operands::whole(size, each).behind(first);
+                result.is_empty() || fold(board, operands, given, result, &combine)
+            },
+        )
     }
 }
 
-/// What this rank gives, if it is kept until it is its turn in the fold.
-#[inline(always)]
-fn kept<'a>((rank, size): (usize, usize), own: &'a Region, result: &Region) -> Option<&'a Region> {
-    is_kept((rank, size), own, result).then_some(own)
+/// What this rank gives itself, in a fold.
+#[derive(Clone, Copy)]
+enum Own {
+    /// The first step overwrites it: it is read from the board.
+    Shown,
+    /// It is kept until it is its turn.
+    Kept(Region),
+    /// It is what the fold begins with, and is at the place of the result [before](Self::begin) the others have come.
+    Begins,
+}
+
+impl Own {
+    /// That of a rank in the fold of the first `count` members.
+    #[inline(always)]
+    fn of((rank, count): (usize, usize), own: &Region, result: &Region) -> Self {
+        let is_last = rank + 1 == count;
+        // The full path, if it has to end this, copies it once more: it must not have changed by then.
+        if is_last && (own == result || !own.overlaps(result)) {
+            Self::Begins
+        } else if is_kept((rank, count), own, result) {
+            Self::Kept(*own)
+        } else {
+            Self::Shown
+        }
+    }
+
+    #[inline(always)]
+    fn is_shown(&self) -> bool {
+        matches!(self, Self::Shown)
+    }
+
+    /// Copies what the fold begins with, if this rank has it.
+    #[inline(always)]
+    fn begin(&self, own: &Region, result: &Region) {
+        if matches!(self, Self::Begins) && own != result {
+            copy_own(own, result);
+        }
+    }
+
+    /// A part of it.
+    #[inline(always)]
+    fn part(self, start: usize, bytes: usize) -> Option<Self> {
+        match self {
+            Self::Kept(own) => own.part(start, bytes).map(Self::Kept),
+            other => Some(other),
+        }
+    }
 }
 
 /// The members whose data are combined: the first so many. Each shows `length` bytes, of which the part from `start` on is taken.
@@ -271,15 +329,9 @@ impl Operands {
 }
 
 /// Combines what members show, from the last to the first, as much as the result has room for. This rank's `own` is not read from the
-/// board, if it is kept.
+/// board, unless the fold overwrites it.
 #[inline(always)]
-fn fold(
-    board: &Board,
-    operands: Operands,
-    own: Option<&Region>,
-    result: &Region,
-    combine: &Combine,
-) -> bool {
+fn fold(board: &Board, operands: Operands, own: Own, result: &Region, combine: &Combine) -> bool {
     if result.len() <= Board::INLINE {
         let mut scratch = Scratch::<{ Board::INLINE }>::new();
         return fold_piece(board, operands, own, result, combine, &mut scratch);
@@ -291,14 +343,18 @@ fn fold(
 fn fold_pieces(
     board: &Board,
     operands: Operands,
-    own: Option<&Region>,
+    own: Own,
     result: &Region,
     combine: &Combine,
 ) -> bool {
     let mut scratch = Scratch::<PIECE>::new();
-    let element = combine.basic().size().max(1);
-    let (bytes, most) = (result.len(), PIECE / element * element);
+    let bytes = result.len();
     fetch(board, operands, FETCHED_AHEAD.min(bytes));
+    if bytes <= PIECE {
+        return fold_piece(board, operands, own, result, combine, &mut scratch);
+    }
+    let element = combine.basic().size().max(1);
+    let most = PIECE / element * element;
     (0..bytes).step_by(most).all(|start| {
         let ahead = start + FETCHED_AHEAD;
         fetch(
@@ -307,9 +363,9 @@ fn fold_pieces(
             most.min(bytes.saturating_sub(ahead)),
         );
         let piece = most.min(bytes - start);
-        let own = own.and_then(|own| own.part(start, piece));
-        result.part(start, piece).is_some_and(|into| {
-            let (operands, own) = (operands.behind(start), own.as_ref());
+        let parts = result.part(start, piece).zip(own.part(start, piece));
+        parts.is_some_and(|(into, own)| {
+            let operands = operands.behind(start);
             fold_piece(board, operands, own, &into, combine, &mut scratch)
         })
     })
@@ -340,22 +396,22 @@ fn fold_piece<const N: usize>(
         length,
         start,
     }: Operands,
-    own: Option<&Region>,
+    own: Own,
     into: &Region,
     combine: &Combine,
     scratch: &mut Scratch<N>,
 ) -> bool {
-    let last = count - 1;
-    let shown = (length, start);
-    let first = match own.filter(|_| last == board.me()) {
-        None => copy(board, last, shown, into),
-        Some(own) => copy_own(own, Some(*into)),
-    };
-    if !first {
-        return false;
+    let (me, last) = (board.me(), count - 1);
+    match &own {
+        Own::Begins => {}
+        Own::Kept(own) if last == me => copy_own(own, into),
+        _ if !copy(board, last, (length, start), into) => return false,
+        _ => {}
     }
     for member in (0..last).rev() {
-        if let Some(own) = own.filter(|_| member == board.me()) {
+        if let Own::Kept(own) = &own
+            && member == me
+        {
             combine.run_at(own, into);
             continue;
         }
@@ -366,4 +422,32 @@ fn fold_piece<const N: usize>(
         combine.run_at(&buffer::region_of(operand), into);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is copied before the others have come is copied once more if the full path has to end the reduction.
+    #[test]
+    fn what_the_fold_begins_with_is_there_early_unless_that_changes_it() {
+        let mut memory: Vec<u8> = (0..64).collect();
+        let all = buffer::region_of(&mut memory);
+        let part = |start, bytes| all.part(start, bytes).expect("within");
+        let (own, apart, over) = (part(8, 16), part(32, 16), part(0, 16));
+        let begins = |given: Own| matches!(given, Own::Begins);
+        let keeps = |given: Own| matches!(given, Own::Kept(_));
+        assert!(begins(Own::of((1, 2), &own, &apart)) && begins(Own::of((1, 2), &own, &own)));
+        assert!(keeps(Own::of((1, 2), &own, &over)), "it would change");
+        assert!(keeps(Own::of((0, 2), &own, &apart)), "it is not its turn");
+        assert!(Own::of((0, 2), &own, &over).is_shown());
+
+        Own::of((1, 2), &own, &over).begin(&own, &over);
+        assert_eq!(buffer::shared(&over).to_vec()[..2], [0, 1]);
+        Own::of((1, 2), &own, &apart).begin(&own, &apart);
+        assert_eq!(
+            buffer::shared(&apart).to_vec(),
+            (8..24).collect::<Vec<u8>>()
+        );
+    }
 }

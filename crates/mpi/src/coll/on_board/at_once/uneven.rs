@@ -103,6 +103,14 @@ fn take_own(board: &Board, member: usize, rank: usize, into: &Region) -> bool {
     end.checked_sub(start) == Some(into.len()) && copy(board, member, (length, start), into)
 }
 
+/// Copies what this rank has itself, unless one of both is the other's place.
+#[inline(always)]
+fn copy_between(from: Option<Region>, into: Option<Region>) {
+    if let (Some(from), Some(into)) = (from, into) {
+        copy_own(&from, &into);
+    }
+}
+
 impl Comm {
     /// `MPI_Gatherv` of a rank that is not the root.
     #[inline(always)]
@@ -116,6 +124,7 @@ impl Comm {
         let part = |number| Part {
             call: call(number),
             shows: shown(Some(&own)),
+            meanwhile: || (),
             audience: Audience::Root(root),
             awaited: None,
         };
@@ -132,10 +141,12 @@ impl Comm {
         code: SignatureCode,
     ) -> bool {
         let (rank, size) = (self.rank() as usize, self.size() as usize);
-        let call = call((GATHERV, rank), code_of(&block(rank), code), 0);
+        let mine = block(rank);
+        let call = call((GATHERV, rank), code_of(&mine, code), 0);
         let part = |number| Part {
             call: call(number),
             shows: shown(None),
+            meanwhile: || copy_between(own, Some(mine)),
             audience: Audience::Nobody,
             awaited: Some(Awaited::All),
         };
@@ -149,7 +160,7 @@ impl Comm {
                     return false;
                 }
             }
-            own.is_none_or(|own| copy_own(&own, Some(block(rank))))
+            true
         })
     }
 
@@ -165,6 +176,7 @@ impl Comm {
         let part = |number| Part {
             call: call(number),
             shows: shown(None),
+            meanwhile: || (),
             audience: Audience::Nobody,
             awaited: Some(Awaited::One(root)),
         };
@@ -184,16 +196,16 @@ impl Comm {
         let Some(shown) = Shown::new(&block, rank, size).filter(|_| self.tries_board()) else {
             return false;
         };
-        let call = call((SCATTERV, rank), code_of(&block(rank), code), shown.all);
+        let mine = block(rank);
+        let call = call((SCATTERV, rank), code_of(&mine, code), shown.all);
         let part = |number| Part {
             call: call(number),
             shows: (shown.all, |place: &Place<'_>| shown.write(place)),
+            meanwhile: || copy_between(Some(mine), own),
             audience: Audience::Mine,
             awaited: None,
         };
-        self.take_part_at_once(part, |_| {
-            own.is_none_or(|own| copy_own(&block(rank), Some(own)))
-        })
+        self.take_part_at_once(part, |_| true)
     }
 
     /// `MPI_Allgatherv`; this rank gives `own`, unless it is in place. Each rank's `block` goes where it says.
@@ -219,16 +231,24 @@ impl Comm {
             root: CollectiveNote::hash_of_blocks(lengths()),
             each: longest,
         };
-        let shows = (Some(&gives), Audience::All);
-        take_part(self, &shape, shows, Some(Awaited::All), |board| {
-            for member in (0..size).filter(|member| *member != rank) {
-                let into = block(member);
-                if !copy(board, member, (into.len(), 0), &into) {
-                    return false;
+        let shows = (shown(Some(&gives)), Audience::All);
+        let meanwhile = || copy_between(own, Some(block(rank)));
+        take_part(
+            self,
+            &shape,
+            shows,
+            meanwhile,
+            Some(Awaited::All),
+            |board| {
+                for member in (0..size).filter(|member| *member != rank) {
+                    let into = block(member);
+                    if !copy(board, member, (into.len(), 0), &into) {
+                        return false;
+                    }
                 }
-            }
-            own.is_none_or(|own| copy_own(&own, Some(block(rank))))
-        })
+                true
+            },
+        )
     }
 
     /// `MPI_Alltoallv`; each rank is given its block of `out`, unless it is in place, and what it gives goes to its block of `into`.
@@ -243,10 +263,12 @@ impl Comm {
         let Some(shown) = Shown::new(&out, rank, size).filter(|_| self.tries_board()) else {
             return false;
         };
+        let own = (!is_in_place).then(|| out(rank));
         let call = call((ALLTOALLV, 0), SignatureCode::UNKNOWN, shown.all);
         let part = |number| Part {
             call: call(number),
             shows: (shown.all, |place: &Place<'_>| shown.write(place)),
+            meanwhile: || copy_between(own, Some(into(rank))),
             audience: Audience::All,
             awaited: Some(Awaited::All),
         };
@@ -256,7 +278,7 @@ impl Comm {
                     return false;
                 }
             }
-            is_in_place || copy_own(&out(rank), Some(into(rank)))
+            true
         })
     }
 }

@@ -21,6 +21,7 @@
 use std::mem::take;
 use std::sync::Arc;
 
+use weft_atomic::look_again;
 use weft_fabric::waiting::Turn;
 use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, Token, Written, waiting};
 use weft_fiber as fiber;
@@ -456,7 +457,7 @@ impl Engine {
                     self.core.note_received(size);
                     return Next::Taken;
                 }
-                Next::Nothing => {}
+                Next::Nothing => look_again(),
                 Next::Other => return Next::Other,
             }
             if looks.must_end(self, bell) {

@@ -364,7 +364,10 @@ impl CommunicatorBoard {
     ) -> bool {
         let beside = fabric.is_any_beside(&mut self.missing());
         match beside {
-            None => (0..LOOKS).any(|_| self.has_ended()),
+            None => (0..LOOKS).any(|_| {
+                weft_atomic::look_again();
+                self.has_ended()
+            }),
             Some(true) => wait_beside(self),
             Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
                 std::hint::spin_loop();

@@ -57,6 +57,6 @@ pub use kernel::{Kernel, Woken};
 pub use stores::StoresInFlight;
 pub use types::{
     Arc, AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    AtomicUsize, CacheLine, Mutex, MutexGuard, Ordering, compiler_fence, fence, spin_loop,
-    yield_now,
+    AtomicUsize, CacheLine, Mutex, MutexGuard, Ordering, compiler_fence, fence, look_again,
+    spin_loop, yield_now,
 };

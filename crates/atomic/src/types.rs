@@ -65,6 +65,22 @@ pub fn spin_loop() {
     base::hint::spin_loop();
 }
 
+/// Comes between two looks at what another core is about to write. The loads of the next look begin when those of this one have
+/// ended. Otherwise the processor has the loads of many looks to come under way, and one of them takes the line away from the
+/// core that writes, before it has written all that it has for it. A [`spin_loop`] does the same, but may take as long as the line.
+#[inline(always)]
+pub fn look_again() {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    // SAFETY: it orders loads, and does nothing else; every processor of this architecture has it.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+    }
+    #[cfg(all(target_arch = "aarch64", not(any(loom, miri))))]
+    fence(Ordering::Acquire);
+    #[cfg(any(loom, miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    spin_loop();
+}
+
 /// Lets another thread run.
 pub fn yield_now() {
     #[cfg(fault_points)]

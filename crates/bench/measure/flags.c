@@ -64,7 +64,7 @@ static const char *shown(int process, size_t offset, size_t size)
 static void look_again(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
+    __builtin_ia32_lfence();
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif

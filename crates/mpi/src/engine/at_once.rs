@@ -21,6 +21,7 @@
 use std::mem::take;
 use std::sync::Arc;
 
+use weft_atomic::look_again;
 use weft_fabric::waiting::Turn;
 use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, Token, Written, waiting};
 use weft_fiber as fiber;
@@ -41,6 +42,10 @@ use crate::group::Group;
 
 /// Most bytes that are copied before they are unpacked. A request unpacks longer messages from where the fabric has them.
 const COPIED_FIRST: usize = 2048;
+
+/// Most bytes of a message whose looks are kept [apart](look_again). On near cores one of 8 B takes 0.89 of the time then, of 1 KiB
+/// 0.92; the data of longer ones come sooner if the processor looks ahead: one of 4 KiB would take 1.12.
+const LOOKED_FOR_APART: usize = 1024;
 
 /// Answer to a call that asks whether something is there.
 #[must_use]
@@ -456,6 +461,7 @@ impl Engine {
                     self.core.note_received(size);
                     return Next::Taken;
                 }
+                Next::Nothing if size <= LOOKED_FOR_APART => look_again(),
                 Next::Nothing => {}
                 Next::Other => return Next::Other,
             }

@@ -18,10 +18,6 @@ use crate::error::{Error, ErrorClass, Result};
 /// longer than a cache line from another core, so whoever arrives at the same time pays for nothing else.
 pub(super) const LOOKS: u32 = 48;
 
-/// The same with a pause of the processor before each, some 30 ns: without it an exchange takes up to half as long again
-/// (docs/decisions/0043-boards.md).
-const PAUSED_LOOKS: u32 = 12;
-
 /// Looks in a crowd, each with a pause of the processor, if all who are missing were last seen on other cores: together they
 /// take about as long as a switch to another process of this core, of which there are several.
 pub(super) const LOOKS_AT_OTHER_CORES: u32 = 48;
@@ -368,8 +364,8 @@ impl CommunicatorBoard {
     ) -> bool {
         let beside = fabric.is_any_beside(&mut self.missing());
         match beside {
-            None => (0..PAUSED_LOOKS).any(|_| {
-                std::hint::spin_loop();
+            None => (0..LOOKS).any(|_| {
+                weft_atomic::look_again();
                 self.has_ended()
             }),
             Some(true) => wait_beside(self),

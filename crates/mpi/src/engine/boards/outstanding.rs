@@ -528,7 +528,10 @@ impl Outstanding {
         }
         let beside = fabric.is_any_beside(&mut self.missing(0));
         match beside {
-            None => (0..LOOKS).any(|_| self.comes()),
+            None => (0..LOOKS).any(|_| {
+                weft_atomic::look_again();
+                self.comes()
+            }),
             Some(true) => gives_core && self.turns.give_core() && self.comes(),
             Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
                 std::hint::spin_loop();

@@ -15,6 +15,9 @@
 //! A ringer that is killed after it claimed the ring takes the wake-up along. So the reporter of a death wakes all ranks,
 //! [announced or not](ShmBell::wake_regardless).
 //!
+//! Where all can be fenced by the kernel, the heavy fence is the kernel's, or a full one because those who ring fence fully as
+//! well: the owner decides, see `who_fences.rs` and [the doorbell](mod@weft_atomic::doorbell).
+//!
 //! # Channels
 //! Each channel has a doorbell of its own. A thread that sleeps at one and also waits for other channels has those [ring
 //! it as well](weft_fabric::Bell::ring_as_well): SYNC bell.forward, it stores where it sleeps before it announces itself
@@ -23,42 +26,87 @@
 //! Several threads of a rank may sleep here. The rank then counts as asleep although another thread of it may compute;
 //! the count is a hint, on which only the time to sleep depends.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Absences, Bell, Load, Ticket};
 use weft_sys::{Futex, clock};
 
+use crate::options::Use;
 use crate::placement::{self, Companion};
 use crate::segment::Segment;
+use crate::who_fences::{Change, WhoFences};
 
 /// Bell of one rank, by which others can be rung as well. See the [module page](self).
 #[derive(Debug)]
 pub(crate) struct ShmBell {
     segment: Arc<Segment>,
     me: u32,
-    /// How this rank fences as a sleeper.
+    /// Asymmetric: whoever rings can be fenced by the kernel.
     mode: FenceMode,
+    /// Whoever rings may be told to fence instead.
+    may_change: bool,
+    who_fences: Mutex<WhoFences>,
     futex: Futex,
     companion: Companion,
 }
 
 impl ShmBell {
-    /// The bell of process slot `me`, which fences as a sleeper by `mode`.
-    pub fn new(segment: Arc<Segment>, me: u32, mode: FenceMode) -> Self {
+    /// The bell of process slot `me`, of which the kernel fences the ringers: while it is worth it, always, or never.
+    pub fn new(segment: Arc<Segment>, me: u32, kernel_fences: Use) -> Self {
+        let mode = match kernel_fences {
+            Use::Auto | Use::On => FenceMode::Asymmetric,
+            Use::Off => FenceMode::Symmetric,
+        };
         Self {
             segment,
             me,
             mode,
+            may_change: kernel_fences == Use::Auto,
+            who_fences: Mutex::default(),
             futex: Futex::shared(),
             companion: Companion::default(),
         }
     }
 
-    /// The fence after an announcement of this rank, before it looks again.
+    /// The fence after this rank has told something else than that it sleeps, before it looks again.
     pub fn heavy_fence(&self) {
         self.mode.heavy(&self.futex);
+    }
+
+    /// Packets have been taken that have filled a quarter of a lane.
+    pub fn took_a_quarter(&self) {
+        if self.may_change {
+            let packets = self.segment.shape().lane_slots / 4;
+            self.change(|who_fences| who_fences.took(packets));
+        }
+    }
+
+    /// This rank is about to sleep.
+    fn sleeps(&self) {
+        if self.may_change {
+            let header = self.segment.header();
+            let present = header
+                .run_states
+                .present(self.segment.shape().process_slots);
+            let crowd = present > self.segment.load().cores;
+            self.change(|who_fences| who_fences.sleeps(crowd));
+        }
+    }
+
+    /// Carries out a change, under the lock: one at a time.
+    fn change(&self, change: impl FnOnce(&mut WhoFences) -> Change) {
+        let doorbell = &self.segment.control(self.me).doorbell;
+        let mut who_fences = self
+            .who_fences
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match change(&mut who_fences) {
+            Change::None => {}
+            Change::ToRingers => doorbell.have_ringers_fence(&self.futex),
+            Change::ToKernel => doorbell.let_ringers_be(),
+        }
     }
 
     /// Wakes whoever sleeps at the bell of process slot `slot`. For a ringer that has published, fenced, and seen
@@ -105,6 +153,7 @@ impl ShmBell {
 
 impl Bell for ShmBell {
     fn prepare(&self) -> Ticket {
+        self.sleeps();
         let doorbell = &self.segment.control(self.me).doorbell;
         Ticket(doorbell.prepare(self.mode, &self.futex).0)
     }

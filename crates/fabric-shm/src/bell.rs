@@ -231,3 +231,91 @@ impl Bell for ShmBell {
         word.store(channel.map_or(0, |channel| channel + 1), Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_fabric::{Fabric, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
+    use weft_sys::Mapping;
+
+    use super::*;
+    use crate::{Options, Shm, initialise, segment_size};
+
+    /// Counts messages.
+    struct Count(u32);
+
+    impl Sink for Count {
+        fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {
+            self.0 += 1;
+        }
+        fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
+        fn lost(&mut self, _: Peer, _: &str) {}
+        fn signalled(&mut self, _: Peer, _: SyncKey) {}
+    }
+
+    /// Two ranks on so many cores: who sleeps, who sends, and the doorbell of who sleeps is to be looked at.
+    fn pair(cores: u32, kernel_fences: Use) -> (Arc<Segment>, Shm, Shm) {
+        let mapping = Mapping::private(segment_size(2).expect("fits")).expect("maps");
+        initialise(&mapping, 2, cores).expect("the right size");
+        let segment = Segment::open(mapping).expect("initialised");
+        let options = Options {
+            kernel_fences,
+            ..Options::default()
+        };
+        let join = |rank| Shm::join(segment.clone(), rank, &options).expect("joins");
+        let (one, other) = (join(0), join(1));
+        (segment, one, other)
+    }
+
+    fn send(from: &mut Shm, to: &mut Shm, times: u32) {
+        let mut count = Count(0);
+        for sent in 1..=times {
+            assert_eq!(from.try_send(Peer(0), &[0; 32], &[]), Ok(Posted::Done));
+            while count.0 < sent {
+                to.poll(&mut count, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn in_a_crowd_ringers_fence_for_who_sleeps_often_and_not_for_who_takes_much() {
+        let (segment, mut one, mut other) = pair(1, Use::Auto);
+        if !one.fences() {
+            return;
+        }
+        let ringers_fence = || segment.control(0).doorbell.is_fenced_by_ringers();
+        let bell = one.bell();
+        let woken = |one: &mut Shm, other: &mut Shm| {
+            let ticket = bell.prepare();
+            send(other, one, 1);
+            // Ends only if the sender has rung.
+            bell.wait(ticket, None);
+        };
+        woken(&mut one, &mut other);
+        assert!(!ringers_fence());
+        for _ in 0..5 {
+            woken(&mut one, &mut other);
+            assert!(ringers_fence());
+        }
+        send(&mut other, &mut one, 2000);
+        assert!(!ringers_fence());
+        woken(&mut one, &mut other);
+        woken(&mut one, &mut other);
+        assert!(!ringers_fence(), "much came before the first of these");
+        woken(&mut one, &mut other);
+        assert!(ringers_fence());
+        drop(other);
+        // Who is left has the core for itself.
+        bell.cancel(bell.prepare());
+        assert!(!ringers_fence());
+    }
+
+    #[test]
+    fn where_each_has_a_core_or_it_is_forced_the_kernel_fences() {
+        for (cores, kernel_fences) in [(2, Use::Auto), (1, Use::On), (1, Use::Off)] {
+            let (segment, one, _other) = pair(cores, kernel_fences);
+            let bell = one.bell();
+            (0..9).for_each(|_| bell.cancel(bell.prepare()));
+            assert!(!segment.control(0).doorbell.is_fenced_by_ringers());
+        }
+    }
+}

@@ -470,6 +470,11 @@ pub fn fences_probe() -> Availability {
 /// Views of tests into what is private.
 #[cfg(test)]
 impl Shm {
+    /// Whether this process is fenced by the kernel when another one asks for that.
+    pub(crate) fn fences(&self) -> bool {
+        self.fences
+    }
+
     /// The portal.
     pub(crate) fn portal_mut(&mut self) -> &mut Portal {
         &mut self.portal

@@ -49,7 +49,7 @@ impl WhoFences {
         if crowd {
             Change::None
         } else {
-            self.to_kernel()
+            self.give_back()
         }
     }
 
@@ -60,10 +60,10 @@ impl WhoFences {
             return Change::None;
         }
         self.hasty = 0;
-        self.to_kernel()
+        self.give_back()
     }
 
-    fn to_kernel(&mut self) -> Change {
+    fn give_back(&mut self) -> Change {
         if std::mem::take(&mut self.ringers) {
             Change::ToKernel
         } else {

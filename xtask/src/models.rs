@@ -8,7 +8,11 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::rooms::root;
 
 /// A model, and the macro that removes the mechanism that it is about.
-const MODELS: &[(&str, &str)] = &[("queue", "NO_FENCE"), ("reattachment", "NO_NOTIFY")];
+const MODELS: &[(&str, &str)] = &[
+    ("doorbell", "UNSETTLED"),
+    ("queue", "NO_FENCE"),
+    ("reattachment", "NO_NOTIFY"),
+];
 
 /// Whether models can be checked here; if not, why.
 pub fn possible() -> Result<(), String> {

@@ -4,21 +4,23 @@
 //! ```text
 //!   sleeper                                ringer
 //!   t = prepare():                         publish (a message, a bit, …)
-//!       t = word          (D1)             ring():
-//!       sleeping = 1      (D2)                 light fence
-//!       heavy fence                            sleeping == 0 ?  done: nobody sleeps
-//!   look at everything once more               swap(sleeping, 0) == 0 ?  done: another one rings
-//!   found something:  cancel(t)                word += 1        (D3)
-//!   nothing: wait(t): sleep while word == t    wake
+//!       t = word                  (D1)     ring():
+//!       state |= announced        (D2)         light fence
+//!       heavy fence                            state == 0 ?  done: nobody sleeps
+//!   look at everything once more               state without `announced` ?  full fence, look again: not announced ?  done
+//!   found something:  cancel(t)                state &= !announced; it was not ?  done: another one rings
+//!   nothing: wait(t): sleep while word == t    word += 1        (D3)
+//!                                              wake
 //! ```
 //!
 //! # Who may touch what
-//! Any number of sleepers and ringers. `sleeping` is read by each ringer and therefore written only
-//! when somebody goes to sleep or is rung; `word` is written only together with a wake-up.
+//! Any number of sleepers and ringers. `state` is read by each ringer and therefore written only when somebody goes to
+//! sleep or is rung, or its owner changes who fences; each of these is a read-modify-write of its own bits. `word` is
+//! written only together with a wake-up.
 //!
 //! # Why no wake-up is lost
 //! Let a ringer publish after the sleeper's last look. By the argument in [`fence`](mod@crate::fence) it
-//! sees `sleeping == 1`. Either it wins the swap, or another ringer has won it after D2; the winner
+//! sees `announced`. Either it takes that, or another ringer has taken it after D2; who takes it
 //! increments `word` (D3) after D2, hence after D1. So `word != t` from then on: the sleeper either
 //! finds that in the kernel and does not fall asleep, or sleeps already and gets the wake-up that
 //! follows D3. The one order that would break this, D1 seeing a D3 that was caused by D2, contradicts
@@ -26,15 +28,35 @@
 //!
 //! A word that wraps around between prepare and sleeping (2³² rings) would be missed.
 //!
+//! # Who fences
+//! With [`FenceMode::Asymmetric`] ringers fence lightly, and each sleep costs a fence by the kernel. An owner that sleeps
+//! often changes that, and back, without any agreement: with `fenced` in `state`
+//! ([`have_ringers_fence`](Doorbell::have_ringers_fence)) a ringer finds `state != 0` and looks again behind a full fence, so that
+//! the sleeper's own full fence is enough. It relies on that once `settled` stands there as well, which is set after one fence by
+//! the kernel.
+//!
+//! Let D2 find `settled`, let F be the write that set `fenced` before it, and X the point of that one fence on the ringer's core; between F
+//! and D2 `fenced` was not taken back, or `settled` would be gone too. P and S are the ringer's publishing and first look.
+//! * X after P: P is visible before `settled` is set, hence (SYNC doorbell.settled) to the sleeper's look after D2.
+//! * X before P: S, after X, finds F or a later write of `state`. Before D2 all of them have `fenced`, so the ringer
+//!   fences fully and looks again: both sides do so, and the symmetric argument holds. From D2 on `announced` is found, or was taken
+//!   by another ringer after D2.
+//!
+//! D2 without `settled` is followed by a fence by the kernel, as ever; a ringer that fences as well does no harm. Taking both bits back
+//! is therefore free: whose D2 comes later has the kernel fence. Whether D2 found `settled` is told by D2 itself, so threads that sleep at one
+//! bell may change this under each other; only of [`have_ringers_fence`](Doorbell::have_ringers_fence) and
+//! [`let_ringers_be`](Doorbell::let_ringers_be) one must be under way at a time, or `settled` might be set for a `fenced` that is newer
+//! than the fence. `models/doorbell.pml` explores all this with store buffers.
+//!
 //! # Further properties
-//! * `cancel` leaves `sleeping` set, since another thread may sleep on the same bell. The price is one
+//! * `cancel` leaves the announcement, since another thread may sleep on the same bell. The price is one
 //!   futile wake-up by the next ringer (about 120 ns, once).
-//! * A ringer that is killed between its swap and its wake-up takes the wake-up with it. A process that
+//! * A ringer that is killed between taking the announcement and its wake-up takes the wake-up with it. A process that
 //!   learns of such a death calls [`ring_regardless`](Doorbell::ring_regardless), which increments `word` and
-//!   wakes whatever `sleeping` says: a sleeper that announced before sees either that, or what was published
-//!   before it.
+//!   wakes whatever is announced: a sleeper that announced before sees either that, or what was published
+//!   before it. A sleeper that is killed leaves `fenced`, which costs ringers a fence each.
 //! * In shared memory a hostile peer can write both words. It can then wake sleepers for nothing, or fail to
-//!   wake them, as it could by not ringing, but nothing more, since both words are only ever compared.
+//!   wake them, as it could by not ringing or by taking announcements, but nothing more, since both words are only ever compared.
 
 use crate::{AtomicU32, FenceMode, Kernel, Ordering, Woken};
 
@@ -49,9 +71,16 @@ pub struct Ticket(pub u32);
 pub struct Doorbell {
     /// The futex word: how often it rang while somebody had announced to sleep.
     word: AtomicU32,
-    /// Whether anybody has announced to sleep since it last rang.
-    sleeping: AtomicU32,
+    /// [`ANNOUNCED`], [`FENCED`], [`SETTLED`].
+    state: AtomicU32,
 }
+
+/// Somebody has announced to sleep since it last rang.
+const ANNOUNCED: u32 = 1;
+/// Ringers have to fence fully: see "Who fences" in the [module page](self).
+const FENCED: u32 = 2;
+/// All ringers do, or have fenced since: sleepers rely on it.
+const SETTLED: u32 = 4;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Doorbell>() == 64 && align_of::<Doorbell>() == 64);
@@ -63,7 +92,7 @@ impl Doorbell {
     pub const fn new() -> Self {
         Self {
             word: AtomicU32::new(0),
-            sleeping: AtomicU32::new(0),
+            state: AtomicU32::new(0),
         }
     }
 
@@ -100,9 +129,13 @@ impl Doorbell {
     pub fn prepare(&self, mode: FenceMode, kernel: &(impl Kernel + ?Sized)) -> Ticket {
         // D1. Acquire: SYNC doorbell.word.
         let word = self.word.load(Ordering::Acquire);
-        // D2. Release pairs with the ringer's swap: SYNC doorbell.sleeping.
-        self.sleeping.store(1, Ordering::Release);
-        mode.heavy(kernel);
+        // D2. Release pairs with who takes the announcement: SYNC doorbell.announced. Acquire: SYNC doorbell.settled.
+        let before = self.state.fetch_or(ANNOUNCED, Ordering::AcqRel);
+        if mode == FenceMode::Symmetric || before & SETTLED != 0 {
+            FenceMode::Symmetric.light_after_exchange();
+        } else {
+            mode.heavy(kernel);
+        }
         Ticket(word)
     }
 
@@ -125,6 +158,30 @@ impl Doorbell {
         // Acquire: SYNC doorbell.word. The ringer published before.
         let _ = self.word.load(Ordering::Acquire);
         woken
+    }
+
+    /// From now on ringers that fence lightly by themselves fence fully, and who sleeps here need not have the kernel fence them. Costs one
+    /// fence by the kernel. Of this and [`let_ringers_be`](Self::let_ringers_be) one call at a time.
+    #[cold]
+    pub fn have_ringers_fence(&self, kernel: &(impl Kernel + ?Sized)) {
+        // Relaxed: the fence orders it.
+        self.state.fetch_or(FENCED, Ordering::Relaxed);
+        FenceMode::Asymmetric.heavy(kernel);
+        // SYNC doorbell.settled.
+        self.state.fetch_or(SETTLED, Ordering::Release);
+    }
+
+    /// Takes that back: from now on whoever sleeps here has the kernel fence them.
+    #[cold]
+    pub fn let_ringers_be(&self) {
+        // Relaxed: whoever sleeps later finds it by a read-modify-write.
+        self.state.fetch_and(!(FENCED | SETTLED), Ordering::Relaxed);
+    }
+
+    /// Whether who sleeps here relies on ringers to fence. A hint.
+    #[must_use]
+    pub fn is_fenced_by_ringers(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & SETTLED != 0
     }
 
     /// Wakes all who announced to sleep before. To be called after publishing. Costs the fence of
@@ -163,28 +220,37 @@ impl Doorbell {
     /// message.
     #[cold]
     pub fn ring_regardless(&self, kernel: &(impl Kernel + ?Sized)) {
-        // The announcement is consumed. Acquire: SYNC doorbell.sleeping.
-        self.sleeping.swap(0, Ordering::AcqRel);
+        // The announcement is taken. Acquire: SYNC doorbell.announced.
+        self.state.fetch_and(!ANNOUNCED, Ordering::AcqRel);
         self.rung(u32::MAX, kernel);
     }
 
-    /// Whether somebody has announced to sleep since it last rang. A hint, without any fence.
+    /// Whether somebody has announced to sleep since it last rang: for a ringer behind its light fence; otherwise a hint.
+    /// It costs one load, and where ringers have to fence, that fence and another load.
     #[inline]
     #[must_use]
     pub fn somebody_sleeps(&self) -> bool {
-        self.sleeping.load(Ordering::Relaxed) != 0
+        let seen = self.state.load(Ordering::Relaxed);
+        seen != 0 && (seen & ANNOUNCED != 0 || self.is_announced())
+    }
+
+    /// The look behind a fence of the ringer.
+    #[cold]
+    fn is_announced(&self) -> bool {
+        FenceMode::Symmetric.light();
+        self.state.load(Ordering::Relaxed) & ANNOUNCED != 0
     }
 
     /// Renews the announcement on behalf of others that sleep here (used by the lock).
     pub(crate) fn keep_announced(&self) {
-        self.sleeping.store(1, Ordering::Relaxed);
+        self.state.fetch_or(ANNOUNCED, Ordering::Relaxed);
     }
 
     /// The slow half of ringing.
     #[cold]
     pub(crate) fn wake(&self, count: u32, kernel: &(impl Kernel + ?Sized), claimed: impl FnOnce()) {
-        // Acquire: SYNC doorbell.sleeping, so that D3 comes after D1 of the announcer.
-        if self.sleeping.swap(0, Ordering::AcqRel) != 0 {
+        // Acquire: SYNC doorbell.announced, so that D3 comes after D1 of the announcer.
+        if self.state.fetch_and(!ANNOUNCED, Ordering::AcqRel) & ANNOUNCED != 0 {
             claimed();
             self.rung(count, kernel);
         }
@@ -233,12 +299,56 @@ mod tests {
     fn a_lost_wake_up_is_made_up_for() {
         let (bell, park) = (Doorbell::new(), Park::new());
         let ticket = bell.prepare(FenceMode::Symmetric, &park);
-        assert_eq!(bell.sleeping.swap(0, Ordering::AcqRel), 1);
+        let taken = bell.state.fetch_and(!ANNOUNCED, Ordering::AcqRel);
+        assert_eq!(taken, ANNOUNCED);
         bell.ring(FenceMode::Symmetric, &park);
         assert_eq!(park.wakes(), 0, "for all that others see nobody sleeps");
         bell.ring_regardless(&park);
         assert_eq!(park.wakes(), 1);
         assert_eq!(bell.wait(ticket, None, &park), Woken::Changed);
+    }
+
+    /// A kernel whose fences are counted.
+    struct Counting(Park, core::cell::Cell<u32>);
+
+    impl Kernel for Counting {
+        fn wait(&self, word: &crate::AtomicU32, expected: u32, deadline: Option<u64>) -> Woken {
+            self.0.wait(word, expected, deadline)
+        }
+        fn wake(&self, word: &crate::AtomicU32, count: u32) {
+            self.0.wake(word, count);
+        }
+        fn barrier(&self) {
+            self.1.set(self.1.get() + 1);
+            self.0.barrier();
+        }
+    }
+
+    #[test]
+    fn the_kernel_fences_once_for_all_sleeps_while_ringers_do() {
+        let mode = FenceMode::Asymmetric;
+        let kernel = Counting(Park::new(), core::cell::Cell::new(0));
+        let (bell, fences) = (Doorbell::new(), || kernel.1.take());
+        let sleep = |times| (0..times).for_each(|_| bell.cancel(bell.prepare(mode, &kernel)));
+        sleep(3);
+        assert_eq!(fences(), 3);
+        bell.have_ringers_fence(&kernel);
+        sleep(3);
+        assert_eq!((fences(), bell.is_fenced_by_ringers()), (1, true));
+        let ticket = bell.prepare(mode, &kernel);
+        bell.ring(mode, &kernel);
+        assert_eq!(bell.wait(ticket, None, &kernel), Woken::Changed);
+        bell.ring(mode, &kernel);
+        assert_eq!(kernel.0.wakes(), 1, "nobody announced again");
+        assert!(bell.is_fenced_by_ringers() && !bell.somebody_sleeps());
+        let ticket = bell.prepare(mode, &kernel);
+        bell.let_ringers_be();
+        assert!(bell.somebody_sleeps(), "the announcement stands");
+        bell.ring(mode, &kernel);
+        assert_eq!(bell.wait(ticket, None, &kernel), Woken::Changed);
+        assert_eq!((fences(), bell.is_fenced_by_ringers()), (0, false));
+        sleep(2);
+        assert_eq!(fences(), 2);
     }
 
     #[test]
@@ -288,31 +398,41 @@ mod models {
     use crate::testing::Park;
     use crate::{Arc, AtomicU32};
 
+    /// Loom knows no fence by the kernel. So either the mode is symmetric, or it is not and ringers fence because the bell
+    /// says so. `models/doorbell.pml` has the change from one to the other.
     struct Scene {
         bell: Doorbell,
+        mode: FenceMode,
         news: AtomicU32,
         park: Park,
     }
 
+    const MODES: [FenceMode; 2] = [FenceMode::Symmetric, FenceMode::Asymmetric];
+
     impl Scene {
-        fn new() -> Arc<Self> {
-            Arc::new(Self {
+        fn new(mode: FenceMode) -> Arc<Self> {
+            let scene = Self {
                 bell: Doorbell::new(),
+                mode,
                 news: AtomicU32::new(0),
                 park: Park::new(),
-            })
+            };
+            if mode == FenceMode::Asymmetric {
+                scene.bell.have_ringers_fence(&scene.park);
+            }
+            Arc::new(scene)
         }
 
         fn publish(&self) {
             // Relaxed on purpose: only the fences of the protocol order this.
             self.news.fetch_add(1, Ordering::Relaxed);
-            self.bell.ring(FenceMode::Symmetric, &self.park);
+            self.bell.ring(self.mode, &self.park);
         }
 
         /// Sleeps until `count` news are there. A lost wake-up is a deadlock, which loom reports.
         fn await_news(&self, count: u32) {
             loop {
-                let ticket = self.bell.prepare(FenceMode::Symmetric, &self.park);
+                let ticket = self.bell.prepare(self.mode, &self.park);
                 if self.news.load(Ordering::Relaxed) >= count {
                     self.bell.cancel(ticket);
                     return;
@@ -322,92 +442,110 @@ mod models {
         }
     }
 
+    fn bounded(preemptions: Option<usize>) -> loom::model::Builder {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = preemptions;
+        builder
+    }
+
+    fn on_each(builder: impl Fn() -> loom::model::Builder, model: fn(FenceMode)) {
+        for mode in MODES {
+            builder().check(move || model(mode));
+        }
+    }
+
     #[test]
     fn one_sleeper_one_ringer() {
-        loom::model(|| {
-            let scene = Scene::new();
-            let ringer = {
-                let scene = scene.clone();
-                loom::thread::spawn(move || scene.publish())
-            };
-            scene.await_news(1);
-            ringer.join().unwrap();
-        });
+        on_each(
+            || bounded(None),
+            |mode| {
+                let scene = Scene::new(mode);
+                let ringer = {
+                    let scene = scene.clone();
+                    loom::thread::spawn(move || scene.publish())
+                };
+                scene.await_news(1);
+                ringer.join().unwrap();
+            },
+        );
     }
 
     #[test]
     fn one_sleeper_two_rings() {
-        loom::model(|| {
-            let scene = Scene::new();
-            let ringer = {
-                let scene = scene.clone();
-                loom::thread::spawn(move || {
-                    scene.publish();
-                    scene.publish();
-                })
-            };
-            scene.await_news(2);
-            ringer.join().unwrap();
-        });
-    }
-
-    fn bounded() -> loom::model::Builder {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder
+        on_each(
+            || bounded(None),
+            |mode| {
+                let scene = Scene::new(mode);
+                let ringer = {
+                    let scene = scene.clone();
+                    loom::thread::spawn(move || {
+                        scene.publish();
+                        scene.publish();
+                    })
+                };
+                scene.await_news(2);
+                ringer.join().unwrap();
+            },
+        );
     }
 
     #[test]
     fn one_sleeper_two_ringers() {
-        bounded().check(|| {
-            let scene = Scene::new();
-            let ringers: Vec<_> = (0..2)
-                .map(|_| {
-                    let scene = scene.clone();
-                    loom::thread::spawn(move || scene.publish())
-                })
-                .collect();
-            scene.await_news(2);
-            for ringer in ringers {
-                ringer.join().unwrap();
-            }
-        });
+        on_each(
+            || bounded(Some(3)),
+            |mode| {
+                let scene = Scene::new(mode);
+                let ringers: Vec<_> = (0..2)
+                    .map(|_| {
+                        let scene = scene.clone();
+                        loom::thread::spawn(move || scene.publish())
+                    })
+                    .collect();
+                scene.await_news(2);
+                for ringer in ringers {
+                    ringer.join().unwrap();
+                }
+            },
+        );
     }
 
     #[test]
     fn two_sleepers_one_ringer() {
-        bounded().check(|| {
-            let scene = Scene::new();
-            let sleeper = {
-                let scene = scene.clone();
-                loom::thread::spawn(move || scene.await_news(1))
-            };
-            let ringer = {
-                let scene = scene.clone();
-                loom::thread::spawn(move || scene.publish())
-            };
-            scene.await_news(1);
-            sleeper.join().unwrap();
-            ringer.join().unwrap();
-        });
+        on_each(
+            || bounded(Some(3)),
+            |mode| {
+                let scene = Scene::new(mode);
+                let sleeper = {
+                    let scene = scene.clone();
+                    loom::thread::spawn(move || scene.await_news(1))
+                };
+                let ringer = {
+                    let scene = scene.clone();
+                    loom::thread::spawn(move || scene.publish())
+                };
+                scene.await_news(1);
+                sleeper.join().unwrap();
+                ringer.join().unwrap();
+            },
+        );
     }
 
     /// A ringer ends after each of its steps. The report of its end wakes the sleeper, whatever the sleeper
     /// is doing.
     #[test]
     fn a_ringer_that_ends_after_any_step() {
-        for steps in 0..=3 {
+        for (steps, mode) in (0..=3).flat_map(|steps| MODES.map(|mode| (steps, mode))) {
             loom::model(move || {
-                let scene = Scene::new();
+                let scene = Scene::new(mode);
                 let launcher = {
                     let scene = scene.clone();
                     loom::thread::spawn(move || {
                         // The ringer, until it is killed; then the launcher, which knows that it is dead.
                         if steps >= 1 {
-                            FenceMode::Symmetric.light();
+                            scene.mode.light();
                         }
                         if steps >= 2 && scene.bell.somebody_sleeps() {
-                            scene.bell.sleeping.swap(0, Ordering::AcqRel);
+                            scene.bell.state.fetch_and(!ANNOUNCED, Ordering::AcqRel);
                             if steps >= 3 {
                                 scene.bell.word.fetch_add(1, Ordering::Release);
                             }
@@ -427,12 +565,32 @@ mod models {
     #[should_panic(expected = "deadlock")]
     fn without_the_light_fence_it_hangs() {
         loom::model(|| {
-            let scene = Scene::new();
+            let scene = Scene::new(FenceMode::Symmetric);
             let ringer = {
                 let scene = scene.clone();
                 loom::thread::spawn(move || {
                     scene.news.store(1, Ordering::Relaxed);
                     if scene.bell.somebody_sleeps() {
+                        scene.bell.wake(u32::MAX, &scene.park, || ());
+                    }
+                })
+            };
+            scene.await_news(1);
+            ringer.join().unwrap();
+        });
+    }
+
+    /// Nor may a ringer that finds that it has to fence leave it out.
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn without_the_fence_that_the_bell_asks_for_it_hangs() {
+        loom::model(|| {
+            let scene = Scene::new(FenceMode::Asymmetric);
+            let ringer = {
+                let scene = scene.clone();
+                loom::thread::spawn(move || {
+                    scene.news.store(1, Ordering::Relaxed);
+                    if scene.bell.state.load(Ordering::Relaxed) & ANNOUNCED != 0 {
                         scene.bell.wake(u32::MAX, &scene.park, || ());
                     }
                 })

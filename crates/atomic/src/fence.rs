@@ -30,11 +30,11 @@
 //! There is no third case, so one of the two sees the other. The argument needs that *all* ringers registered
 //! with the kernel before they first rang in this mode, and that all parties of one doorbell agree on the
 //! mode: two ringers may use different modes without harm, but a sleeper and a ringer that both fence lightly
-//! lose wake-ups. Hence the mode is decided once per job.
+//! lose wake-ups. Hence the mode is decided once.
 //!
 //! The light side costs about 0 instead of 5 ns; the heavy side a system call and an interrupt of each core
 //! that runs a thread of the job, instead of 5 ns. The asymmetric mode pays off where messages outnumber
-//! sleeps.
+//! sleeps. Where they do not, the owner of a [doorbell](mod@crate::doorbell) has its ringers fence all the same.
 
 use crate::{Kernel, Ordering};
 

@@ -15,6 +15,9 @@
 //! A ringer that is killed after it claimed the ring takes the wake-up along. So the reporter of a death wakes all ranks,
 //! [announced or not](ShmBell::wake_regardless).
 //!
+//! Where all can be fenced by the kernel, the heavy fence is the kernel's, or a full one because those who ring fence fully as
+//! well: the owner decides, see `who_fences.rs` and [the doorbell](mod@weft_atomic::doorbell).
+//!
 //! # Channels
 //! Each channel has a doorbell of its own. A thread that sleeps at one and also waits for other channels has those [ring
 //! it as well](weft_fabric::Bell::ring_as_well): SYNC bell.forward, it stores where it sleeps before it announces itself
@@ -23,42 +26,87 @@
 //! Several threads of a rank may sleep here. The rank then counts as asleep although another thread of it may compute;
 //! the count is a hint, on which only the time to sleep depends.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Absences, Bell, Load, Ticket};
 use weft_sys::{Futex, clock};
 
+use crate::options::Use;
 use crate::placement::{self, Companion};
 use crate::segment::Segment;
+use crate::who_fences::{Change, WhoFences};
 
 /// Bell of one rank, by which others can be rung as well. See the [module page](self).
 #[derive(Debug)]
 pub(crate) struct ShmBell {
     segment: Arc<Segment>,
     me: u32,
-    /// How this rank fences as a sleeper.
+    /// Asymmetric: whoever rings can be fenced by the kernel.
     mode: FenceMode,
+    /// Whoever rings may be told to fence instead.
+    may_change: bool,
+    who_fences: Mutex<WhoFences>,
     futex: Futex,
     companion: Companion,
 }
 
 impl ShmBell {
-    /// The bell of process slot `me`, which fences as a sleeper by `mode`.
-    pub fn new(segment: Arc<Segment>, me: u32, mode: FenceMode) -> Self {
+    /// The bell of process slot `me`, of which the kernel fences the ringers: while it is worth it, always, or never.
+    pub fn new(segment: Arc<Segment>, me: u32, kernel_fences: Use) -> Self {
+        let mode = match kernel_fences {
+            Use::Auto | Use::On => FenceMode::Asymmetric,
+            Use::Off => FenceMode::Symmetric,
+        };
         Self {
             segment,
             me,
             mode,
+            may_change: kernel_fences == Use::Auto,
+            who_fences: Mutex::default(),
             futex: Futex::shared(),
             companion: Companion::default(),
         }
     }
 
-    /// The fence after an announcement of this rank, before it looks again.
+    /// The fence after this rank has told something else than that it sleeps, before it looks again.
     pub fn heavy_fence(&self) {
         self.mode.heavy(&self.futex);
+    }
+
+    /// Packets have been taken that have filled a quarter of a lane.
+    pub fn took_a_quarter(&self) {
+        if self.may_change {
+            let packets = self.segment.shape().lane_slots / 4;
+            self.change(|who_fences| who_fences.took(packets));
+        }
+    }
+
+    /// This rank is about to sleep.
+    fn sleeps(&self) {
+        if self.may_change {
+            let header = self.segment.header();
+            let present = header
+                .run_states
+                .present(self.segment.shape().process_slots);
+            let crowd = present > self.segment.load().cores;
+            self.change(|who_fences| who_fences.sleeps(crowd));
+        }
+    }
+
+    /// Carries out a change, under the lock: one at a time.
+    fn change(&self, change: impl FnOnce(&mut WhoFences) -> Change) {
+        let doorbell = &self.segment.control(self.me).doorbell;
+        let mut who_fences = self
+            .who_fences
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match change(&mut who_fences) {
+            Change::None => {}
+            Change::ToRingers => doorbell.have_ringers_fence(&self.futex),
+            Change::ToKernel => doorbell.let_ringers_be(),
+        }
     }
 
     /// Wakes whoever sleeps at the bell of process slot `slot`. For a ringer that has published, fenced, and seen
@@ -105,6 +153,7 @@ impl ShmBell {
 
 impl Bell for ShmBell {
     fn prepare(&self) -> Ticket {
+        self.sleeps();
         let doorbell = &self.segment.control(self.me).doorbell;
         Ticket(doorbell.prepare(self.mode, &self.futex).0)
     }
@@ -180,5 +229,93 @@ impl Bell for ShmBell {
         let word = &self.segment.control(self.me).rung_as_well;
         // SYNC bell.forward.
         word.store(channel.map_or(0, |channel| channel + 1), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_fabric::{Fabric, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
+    use weft_sys::Mapping;
+
+    use super::*;
+    use crate::{Options, Shm, initialise, segment_size};
+
+    /// Counts messages.
+    struct Count(u32);
+
+    impl Sink for Count {
+        fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {
+            self.0 += 1;
+        }
+        fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
+        fn lost(&mut self, _: Peer, _: &str) {}
+        fn signalled(&mut self, _: Peer, _: SyncKey) {}
+    }
+
+    /// Two ranks on so many cores: who sleeps, who sends, and the doorbell of who sleeps is to be looked at.
+    fn pair(cores: u32, kernel_fences: Use) -> (Arc<Segment>, Shm, Shm) {
+        let mapping = Mapping::private(segment_size(2).expect("fits")).expect("maps");
+        initialise(&mapping, 2, cores).expect("the right size");
+        let segment = Segment::open(mapping).expect("initialised");
+        let options = Options {
+            kernel_fences,
+            ..Options::default()
+        };
+        let join = |rank| Shm::join(segment.clone(), rank, &options).expect("joins");
+        let (one, other) = (join(0), join(1));
+        (segment, one, other)
+    }
+
+    fn send(from: &mut Shm, to: &mut Shm, times: u32) {
+        let mut count = Count(0);
+        for sent in 1..=times {
+            assert_eq!(from.try_send(Peer(0), &[0; 32], &[]), Ok(Posted::Done));
+            while count.0 < sent {
+                to.poll(&mut count, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn in_a_crowd_ringers_fence_for_who_sleeps_often_and_not_for_who_takes_much() {
+        let (segment, mut one, mut other) = pair(1, Use::Auto);
+        if !one.fences() {
+            return;
+        }
+        let ringers_fence = || segment.control(0).doorbell.is_fenced_by_ringers();
+        let bell = one.bell();
+        let woken = |one: &mut Shm, other: &mut Shm| {
+            let ticket = bell.prepare();
+            send(other, one, 1);
+            // Ends only if the sender has rung.
+            bell.wait(ticket, None);
+        };
+        woken(&mut one, &mut other);
+        assert!(!ringers_fence());
+        for _ in 0..5 {
+            woken(&mut one, &mut other);
+            assert!(ringers_fence());
+        }
+        send(&mut other, &mut one, 2000);
+        assert!(!ringers_fence());
+        woken(&mut one, &mut other);
+        woken(&mut one, &mut other);
+        assert!(!ringers_fence(), "much came before the first of these");
+        woken(&mut one, &mut other);
+        assert!(ringers_fence());
+        drop(other);
+        // Who is left has the core for itself.
+        bell.cancel(bell.prepare());
+        assert!(!ringers_fence());
+    }
+
+    #[test]
+    fn where_each_has_a_core_or_it_is_forced_the_kernel_fences() {
+        for (cores, kernel_fences) in [(2, Use::Auto), (1, Use::On), (1, Use::Off)] {
+            let (segment, one, _other) = pair(cores, kernel_fences);
+            let bell = one.bell();
+            (0..9).for_each(|_| bell.cancel(bell.prepare()));
+            assert!(!segment.control(0).doorbell.is_fenced_by_ringers());
+        }
     }
 }

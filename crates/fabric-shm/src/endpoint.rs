@@ -14,7 +14,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weft_atomic::FenceMode;
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
     Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SlotWriter,
@@ -30,7 +29,7 @@ use crate::inbound::{InboundLanes, Look};
 use crate::lane::PacketKind;
 use crate::layout::ProcessState;
 use crate::membership::JobMembership;
-use crate::options::Options;
+use crate::options::{Options, Use};
 use crate::outbound::{Link, OutboundLanes};
 use crate::placement;
 use crate::portal::{Access, Portal, TransferRequest};
@@ -65,11 +64,9 @@ pub struct Shm {
 impl Shm {
     /// Takes a process slot of a job, and composes the endpoint of whoever has it.
     pub(crate) fn join(segment: Arc<Segment>, slot: u32, options: &Options) -> Result<Self> {
-        // Asking the kernel to fence other cores costs a sleeper 0.2 µs if they are idle and 1.5 µs if
-        // they run; it saves each sender the wait until its slot has reached the cache. It pays as long
-        // as ranks rarely sleep: while each can have a core.
-        let fences = options.fences_on_others(segment.ranks() <= segment.load().cores)
-            && membarrier::register_all().is_available();
+        // Asking the kernel to fence other cores costs a sleeper 0.2 µs if they are idle, 1.5 µs if they run and 4 to 10 µs in a
+        // crowd; it saves each sender the wait until its slot has reached the cache. Where it does not pay, the bell has senders fence.
+        let fences = options.kernel_fences != Use::Off && membarrier::register_all().is_available();
         let members = JobMembership::join(segment.clone(), slot, fences)?;
         let blocks = Arc::new(Mutex::new(Blocks::new(segment.clone(), slot)));
         Ok(Self::compose(members, blocks, options, fences))
@@ -86,12 +83,12 @@ impl Shm {
         if let Some(node) = MemoryNode::to_choose() {
             segment.keep_lanes_near(slot, node);
         }
-        let mode = if fences {
-            FenceMode::Asymmetric
+        let kernel_fences = if fences {
+            options.kernel_fences
         } else {
-            FenceMode::Symmetric
+            Use::Off
         };
-        let bell = Arc::new(ShmBell::new(segment.clone(), slot, mode));
+        let bell = Arc::new(ShmBell::new(segment.clone(), slot, kernel_fences));
         let data = segment.shape().data as usize;
         Self {
             is_first: segment.is_first_channel(),
@@ -473,6 +470,11 @@ pub fn fences_probe() -> Availability {
 /// Views of tests into what is private.
 #[cfg(test)]
 impl Shm {
+    /// Whether this process is fenced by the kernel when another one asks for that.
+    pub(crate) fn fences(&self) -> bool {
+        self.fences
+    }
+
     /// The portal.
     pub(crate) fn portal_mut(&mut self) -> &mut Portal {
         &mut self.portal

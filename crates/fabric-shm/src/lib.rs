@@ -27,7 +27,7 @@
 //! | file | what |
 //! |---|---|
 //! | `layout`, `segment` | the structures of the memory file, and which process may write them; the file as mapped and checked |
-//! | `run_states`, `placement`, `bell` | which ranks are awake, and on which core; sleeping and waking |
+//! | `run_states`, `placement`, `bell`, `who_fences` | which ranks are awake, and on which core; sleeping and waking |
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
 //! | `poll_set` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `outbound`, `inbound` | the lanes to and from all peers |
@@ -79,6 +79,7 @@ mod shared_transfer;
 mod sleep_elsewhere;
 mod slots;
 mod watch;
+mod who_fences;
 
 pub use addresses::{Addresses, LONGEST_ADDRESS, RemoteEnd};
 pub use endpoint::{Shm, fences_probe};

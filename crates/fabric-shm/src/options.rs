@@ -49,12 +49,4 @@ impl Options {
     pub(crate) fn refuses_attach(&self) -> Option<Arc<str>> {
         (self.cross_memory == Use::Off).then(|| "it was switched off".into())
     }
-
-    pub(crate) fn fences_on_others(&self, worth_it: bool) -> bool {
-        match self.kernel_fences {
-            Use::Auto => worth_it,
-            Use::On => true,
-            Use::Off => false,
-        }
-    }
 }

@@ -232,6 +232,7 @@ impl OutboundLanes {
         if control.doorbell.somebody_sleeps() {
             self.bell.wake(to.0);
         }
+        self.bell.took_a_quarter();
     }
 
     /// Whether somebody sleeps at the doorbell of a peer, or is about to, after all that was stored before.

@@ -38,6 +38,10 @@
 //! `fences` set in the receiver's block, which the receiver sets before it first sleeps or demotes and never clears. In
 //! all other cases the sender fences fully, which is enough towards a receiver of either kind, because the kernel's heavy
 //! fence is also a full fence for its caller.
+//!
+//! That is so in a crowd as well. A receiver that sleeps often there has its [doorbell](mod@weft_atomic::doorbell) say that
+//! whoever finds its lane hot has to fence and look again, and need not ask the kernel before each sleep: `who_fences.rs`. Becoming cold
+//! is rare, and always asks the kernel.
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
 use weft_atomic::{AtomicU64, FenceMode, Ordering};

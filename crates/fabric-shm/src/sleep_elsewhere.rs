@@ -11,6 +11,7 @@ use weft_fabric::{Absences, Bell, Peer};
 use weft_sys::Futex;
 
 use crate::bell::ShmBell;
+use crate::options::Use;
 use crate::segment::Segment;
 use crate::slots::End;
 
@@ -74,7 +75,7 @@ impl SleepElsewhere {
 
     /// As [`Bell::tell_absence`].
     pub fn tell_absence(&self, world: u32) {
-        ShmBell::new(self.segment.clone(), self.me, FenceMode::Symmetric).tell_absence(world);
+        ShmBell::new(self.segment.clone(), self.me, Use::Off).tell_absence(world);
     }
 
     /// How often the launcher has told of a change: that a process has ended, or was started. To be asked before [`loss`](Self::loss).

@@ -13,12 +13,13 @@
 
 use std::sync::Arc;
 
-use weft_atomic::{FenceMode, Ordering};
+use weft_atomic::Ordering;
 use weft_fabric::{Bell, FabricError, Result};
 use weft_sys::MemoryFile;
 
 use crate::bell::ShmBell;
 use crate::layout::ProcessState;
+use crate::options::Use;
 use crate::poll_set;
 use crate::segment::Segment;
 
@@ -275,7 +276,7 @@ impl Watch {
     }
 
     fn bell(&self) -> ShmBell {
-        ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric)
+        ShmBell::new(self.segment.clone(), 0, Use::Off)
     }
 }
 

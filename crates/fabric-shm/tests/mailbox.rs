@@ -106,7 +106,7 @@ fn sending_to_oneself_works_and_limits_hold() {
 
 #[test]
 fn many_senders_hot_and_cold_are_all_served() {
-    for options in [kernel_fences(), full_fences()] {
+    for options in [Options::default(), kernel_fences(), full_fences()] {
         many_senders(&options);
     }
 }
@@ -312,7 +312,7 @@ fn a_peer_that_has_left_takes_no_more_than_fits() {
 #[test]
 fn hot_and_cold_change_under_way_and_nothing_is_lost() {
     const EACH: u64 = 4_000;
-    for options in [kernel_fences(), full_fences()] {
+    for options in [Options::default(), kernel_fences(), full_fences()] {
         let mut group = Shm::group_with(9, &options).expect("endpoints");
         let mut receiver = group.remove(0);
         let senders: Vec<_> = group

@@ -128,12 +128,18 @@ mod tests {
         }
     }
 
-    fn hand_over(futex: Futex, mode: FenceMode) {
+    /// `changing`: each side now has the other fence and now the kernel.
+    fn hand_over(futex: Futex, mode: FenceMode, changing: bool) {
         const ROUNDS: u32 = 2_000;
         let scene = Arc::new(([Doorbell::new(), Doorbell::new()], AtomicU32::new(0), futex));
         let side = move |scene: Arc<([Doorbell; 2], AtomicU32, Futex)>, me: usize| {
             let (bells, turn, futex) = &*scene;
-            loop {
+            for looks in 0.. {
+                match looks % 7 {
+                    2 if changing => bells[me].have_ringers_fence(futex),
+                    5 if changing => bells[me].let_ringers_be(),
+                    _ => {}
+                }
                 let ticket = bells[me].prepare(mode, futex);
                 let now = turn.load(Ordering::Acquire);
                 if now >= ROUNDS {
@@ -160,17 +166,19 @@ mod tests {
 
     #[test]
     fn two_threads_take_turns_asleep() {
-        hand_over(Futex::private(), FenceMode::Symmetric);
-        hand_over(Futex::shared(), FenceMode::Symmetric);
+        hand_over(Futex::private(), FenceMode::Symmetric, false);
+        hand_over(Futex::shared(), FenceMode::Symmetric, false);
     }
 
     #[test]
     fn two_threads_take_turns_asleep_with_fences_on_one_side() {
-        if membarrier::register_all().is_available() {
-            hand_over(Futex::shared(), FenceMode::Asymmetric);
-        }
-        if membarrier::register_own().is_available() {
-            hand_over(Futex::private(), FenceMode::Asymmetric);
+        for changing in [false, true] {
+            if membarrier::register_all().is_available() {
+                hand_over(Futex::shared(), FenceMode::Asymmetric, changing);
+            }
+            if membarrier::register_own().is_available() {
+                hand_over(Futex::private(), FenceMode::Asymmetric, changing);
+            }
         }
     }
 

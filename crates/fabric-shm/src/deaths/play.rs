@@ -19,7 +19,6 @@ use crate::options::{Options, Use};
 use crate::segment::{Segment, initialise};
 use crate::watch::Watch;
 use crate::{poll_set, segment_size};
-use weft_atomic::FenceMode;
 
 /// What the launcher does when a rank has died.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -354,7 +353,7 @@ impl Scene {
         }
         self.segment.record_end(rank, 9, false);
         self.segment.publish_changes();
-        let bell = ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric);
+        let bell = ShmBell::new(self.segment.clone(), 0, Use::Off);
         if telling != Telling::WithoutWaking {
             return bell.wake_all_regardless();
         }

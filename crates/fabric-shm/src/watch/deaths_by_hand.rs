@@ -51,9 +51,13 @@ fn poll(endpoint: &mut Shm) -> Vec<String> {
 /// Takes the announcement of whoever sleeps at the bell of `rank`, as a ringer does before it wakes.
 fn claim_the_ring(segment: &Arc<Segment>, rank: u32) {
     let doorbell = &raw const segment.control(rank).doorbell;
-    // SAFETY: a doorbell is its word and then its announcement, both atomics in the test's segment.
-    let announced = unsafe { &*doorbell.cast::<AtomicU32>().add(1) };
-    assert_eq!(announced.swap(0, Ordering::AcqRel), 1, "somebody sleeps");
+    // SAFETY: a doorbell is its word and then its state, both atomics in the test's segment.
+    let state = unsafe { &*doorbell.cast::<AtomicU32>().add(1) };
+    assert_eq!(
+        state.fetch_and(!1, Ordering::AcqRel) & 1,
+        1,
+        "somebody sleeps"
+    );
 }
 
 #[test]

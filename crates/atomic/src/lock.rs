@@ -66,6 +66,10 @@ const PATIENCE: u32 = match (cfg!(loom), cfg!(miri)) {
     _ => 1024,
 };
 
+/// Pauses of a patient waiter between two looks at whether it is offered the lock. With one pause, the holder's own
+/// compare-and-swaps are slow for whole turns.
+const PAUSES: u32 = if cfg!(any(loom, miri)) { 1 } else { 16 };
+
 /// Looks of a patient waiter until its turn is due: long enough that the other thread's work in that time costs a multiple
 /// of fetching its data. The waiter lets others run after each look.
 const LOOKS_UNTIL_DUE: u32 = if cfg!(loom) { 1 } else { 8 };
@@ -348,11 +352,13 @@ impl<T> Lock<T> {
     }
 
     fn watch_for_offer(&self) -> bool {
-        for _ in 0..PATIENCE {
+        for _ in 0..PATIENCE / PAUSES {
             if self.waiters.offered.load(Ordering::Relaxed) != 0 && self.take() {
                 return true;
             }
-            spin_loop();
+            for _ in 0..PAUSES {
+                spin_loop();
+            }
         }
         false
     }

@@ -102,7 +102,7 @@ impl Comm {
         }
         let id = BoardId(self.outstanding.load(Ordering::Relaxed) - (TRIAL + 1));
         let shared = self.shared();
-        let mut engine = shared.try_by_bias()?;
+        let mut engine = shared.try_take()?;
         if !engine.may_begin_on_board(id) {
             return None;
         }
@@ -112,11 +112,9 @@ impl Comm {
         begun.store(number.wrapping_add(1), Ordering::Relaxed);
         let (attendance, transfer) = begin(Form::Nonblocking.numbered(number));
         let place = (id, self.context());
-        let Some(request) = engine.begin_on_made_board(place, attendance, transfer, None) else {
-            return Some(RequestId::DONE);
-        };
-        shared.let_go(engine.into_guard());
-        Some(request)
+        let request = engine.begin_on_made_board(place, attendance, transfer, None);
+        shared.let_go(engine);
+        Some(request.unwrap_or(RequestId::DONE))
     }
 
     /// There is no board yet, or there will be none.

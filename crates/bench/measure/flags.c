@@ -61,9 +61,11 @@ static const char *shown(int process, size_t offset, size_t size)
     return data;
 }
 
+/* The loads of the next look begin when those of this one have ended: otherwise they take the line away from the
+ * process that writes it. */
 static void look_again(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
     __builtin_ia32_lfence();
 #elif defined(__aarch64__)
     __asm__ volatile("yield");

@@ -3,7 +3,7 @@
 //!
 //! What is shown and taken is what the [blocking forms](super) show and take in their first epoch, but for a rank's own data: they
 //! are copied when it shows what it gives, and what is folded is read from the board, this rank's share, too, because the program's
-//! memory may be that of the result. Blocks of different lengths have a [file of their own](uneven), and so have [plain](plain) bytes,
+//! memory may be that of the result. Blocks of different lengths have a [file of their own](uneven), and so have [plain] bytes,
 //! of which a short path knows.
 
 mod plain;

@@ -212,13 +212,33 @@ pub unsafe fn isend_long(
     }
 }
 
+/// Answer of a short way to begin a collective: its request, or whether it has ended.
+pub trait Begun {
+    /// The request, [`RequestId::DONE`] if it has ended; `None` if it was not begun.
+    fn request(self) -> Option<RequestId>;
+}
+
+impl Begun for Option<RequestId> {
+    #[inline(always)]
+    fn request(self) -> Option<RequestId> {
+        self
+    }
+}
+
+impl Begun for bool {
+    #[inline(always)]
+    fn request(self) -> Option<RequestId> {
+        self.then_some(RequestId::DONE)
+    }
+}
+
 /// Stores the request of a collective that a call has begun, if it has.
 ///
 /// # Safety
 /// As the head of the module says; the address is not null.
 #[inline(always)]
-pub unsafe fn has_begun(request: *mut c::Request, id: Option<RequestId>) -> bool {
-    let Some(id) = id else {
+pub unsafe fn has_begun(request: *mut c::Request, begun: impl Begun) -> bool {
+    let Some(id) = begun.request() else {
         return false;
     };
     // SAFETY: as the caller promises; it may be aligned as the caller likes.

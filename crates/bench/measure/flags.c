@@ -68,7 +68,7 @@ static void look_again(void)
 #if defined(__x86_64__)
     __builtin_ia32_lfence();
 #elif defined(__aarch64__)
-    __asm__ volatile("yield");
+    __asm__ volatile("dmb ishld" ::: "memory");
 #endif
 }
 

@@ -1,5 +1,5 @@
 //! Non-blocking collectives of few bytes that begin in few instructions: of predefined datatypes and operations, on a communicator that has a
-//! board for them, or of this rank [alone]. Each function here answers the request, [`RequestId::DONE`] if the collective has ended.
+//! board for them, or of this rank [alone]. Each function here answers what has [`Begun`].
 //!
 //! # Safety
 //! As for [`at_once`](super): addresses come from the caller, who keeps the promises of the C binding.
@@ -10,20 +10,16 @@ use weft_mpi::{Comm, RequestId};
 
 use super::collective::{blocks, elements, fit};
 use super::reductions::{operands, parts, reduction};
-use super::uneven::Number;
-use super::{alone, communicator};
+use super::{Begun, alone, communicator};
 use crate::c;
+
+// Of these there is a short way for a rank alone only.
+pub use alone::{allgatherv, alltoallv, exscan, gatherv, reduce_scatter, scan, scatterv};
 
 /// The communicator of a call, if it has a board. First of all: without one nothing here has a point.
 #[inline(always)]
 fn with_board(handle: c::Comm) -> Option<&'static Comm> {
     communicator(handle).filter(|comm| comm.has_outstanding_board())
-}
-
-/// The request of a collective of this rank alone, if it has ended.
-#[inline(always)]
-fn done(has_ended: bool) -> Option<RequestId> {
-    has_ended.then_some(RequestId::DONE)
 }
 
 /// `MPI_Ibarrier`.
@@ -34,7 +30,7 @@ fn done(has_ended: bool) -> Option<RequestId> {
 pub unsafe fn barrier(handle: c::Comm) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe { alone::barrier(handle) });
+        return unsafe { alone::barrier(handle) }.request();
     };
     comm.ibarrier_at_once()
 }
@@ -53,7 +49,7 @@ pub unsafe fn bcast(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe { alone::bcast(buffer, count, datatype, root, handle) });
+        return unsafe { alone::bcast(buffer, count, datatype, root, handle) }.request();
     };
     // SAFETY: as the caller promises.
     let data = unsafe { elements(buffer, count, datatype) }?;
@@ -78,11 +74,12 @@ pub unsafe fn gather(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe {
+        return unsafe {
             alone::gather(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, handle,
             )
-        });
+        }
+        .request();
     };
     // SAFETY: as the caller promises.
     let own = unsafe { elements(sendbuf.cast_mut(), sendcount, sendtype) }?;
@@ -115,11 +112,12 @@ pub unsafe fn scatter(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe {
+        return unsafe {
             alone::scatter(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, handle,
             )
-        });
+        }
+        .request();
     };
     // SAFETY: as the caller promises.
     let own = unsafe { elements(recvbuf, recvcount, recvtype) }?;
@@ -150,11 +148,12 @@ pub unsafe fn allgather(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe {
+        return unsafe {
             alone::allgather(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, handle,
             )
-        });
+        }
+        .request();
     };
     // SAFETY: as the caller promises.
     let (own, all) = unsafe {
@@ -184,11 +183,12 @@ pub unsafe fn alltoall(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe {
+        return unsafe {
             alone::alltoall(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, handle,
             )
-        });
+        }
+        .request();
     };
     // SAFETY: as the caller promises.
     let (out, all) = unsafe {
@@ -222,7 +222,8 @@ pub unsafe fn reduce(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe { alone::reduce(sendbuf, recvbuf, count, datatype, op, root, handle) });
+        return unsafe { alone::reduce(sendbuf, recvbuf, count, datatype, op, root, handle) }
+            .request();
     };
     let (reduction, root) = (reduction(op, datatype)?, root.cast_unsigned());
     if root != comm.rank() {
@@ -250,7 +251,8 @@ pub unsafe fn allreduce(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe { alone::allreduce(sendbuf, recvbuf, count, datatype, op, handle) });
+        return unsafe { alone::allreduce(sendbuf, recvbuf, count, datatype, op, handle) }
+            .request();
     };
     let reduction = reduction(op, datatype)?;
     // SAFETY: as the caller promises.
@@ -273,163 +275,14 @@ pub unsafe fn reduce_scatter_block(
 ) -> Option<RequestId> {
     let Some(comm) = with_board(handle) else {
         // SAFETY: as the caller promises.
-        return done(unsafe {
+        return unsafe {
             alone::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, handle)
-        });
+        }
+        .request();
     };
     let reduction = reduction(op, datatype)?;
     let all = recvcount.saturating_mul(i64::from(comm.size()));
     // SAFETY: as the caller promises.
     let (own, result) = unsafe { parts(sendbuf, recvbuf, (recvcount, all), datatype) }?;
     comm.ireduce_scatter_block_at_once(own, result, reduction)
-}
-
-/// `MPI_Ireduce_scatter`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-pub unsafe fn reduce_scatter<C: Number>(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    recvcounts: *const C,
-    datatype: c::Datatype,
-    op: c::Op,
-    handle: c::Comm,
-) -> Option<RequestId> {
-    // SAFETY: as the caller promises.
-    done(unsafe { alone::reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, handle) })
-}
-
-/// `MPI_Iscan`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-pub unsafe fn scan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: i64,
-    datatype: c::Datatype,
-    op: c::Op,
-    handle: c::Comm,
-) -> Option<RequestId> {
-    // SAFETY: as the caller promises.
-    done(unsafe { alone::scan(sendbuf, recvbuf, count, datatype, op, handle) })
-}
-
-/// `MPI_Iexscan`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-pub unsafe fn exscan(
-    sendbuf: *const c_void,
-    recvbuf: *mut c_void,
-    count: i64,
-    datatype: c::Datatype,
-    op: c::Op,
-    handle: c::Comm,
-) -> Option<RequestId> {
-    // SAFETY: as the caller promises.
-    done(unsafe { alone::exscan(sendbuf, recvbuf, count, datatype, op, handle) })
-}
-
-/// `MPI_Igatherv`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "those of the call")]
-pub unsafe fn gatherv<C: Number, D: Number>(
-    sendbuf: *const c_void,
-    sendcount: i64,
-    sendtype: c::Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: *const C,
-    displs: *const D,
-    recvtype: c::Datatype,
-    root: c_int,
-    handle: c::Comm,
-) -> Option<RequestId> {
-    // SAFETY: as the caller promises.
-    done(unsafe {
-        alone::gatherv(
-            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, handle,
-        )
-    })
-}
-
-/// `MPI_Iscatterv`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "those of the call")]
-pub unsafe fn scatterv<C: Number, D: Number>(
-    sendbuf: *const c_void,
-    sendcounts: *const C,
-    displs: *const D,
-    sendtype: c::Datatype,
-    recvbuf: *mut c_void,
-    recvcount: i64,
-    recvtype: c::Datatype,
-    root: c_int,
-    handle: c::Comm,
-) -> Option<RequestId> {
-    // SAFETY: as the caller promises.
-    done(unsafe {
-        alone::scatterv(
-            sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, handle,
-        )
-    })
-}
-
-/// `MPI_Iallgatherv`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "those of the call")]
-pub unsafe fn allgatherv<C: Number, D: Number>(
-    sendbuf: *const c_void,
-    sendcount: i64,
-    sendtype: c::Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: *const C,
-    displs: *const D,
-    recvtype: c::Datatype,
-    handle: c::Comm,
-) -> Option<RequestId> {
-    // SAFETY: as the caller promises.
-    done(unsafe {
-        alone::allgatherv(
-            sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, handle,
-        )
-    })
-}
-
-/// `MPI_Ialltoallv`.
-///
-/// # Safety
-/// As the head of the module says.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "those of the call")]
-pub unsafe fn alltoallv<C: Number, D: Number>(
-    sendbuf: *const c_void,
-    sendcounts: *const C,
-    sdispls: *const D,
-    sendtype: c::Datatype,
-    recvbuf: *mut c_void,
-    recvcounts: *const C,
-    rdispls: *const D,
-    recvtype: c::Datatype,
-    handle: c::Comm,
-) -> Option<RequestId> {
-    // SAFETY: as the caller promises.
-    done(unsafe {
-        alone::alltoallv(
-            sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, handle,
-        )
-    })
 }

@@ -65,14 +65,15 @@ fn needs_of(
     ranks: &BTreeMap<u32, RankWaits>,
     all: &BTreeSet<u32>,
 ) -> Needs {
-    let others = |members: Option<&[u32]>| -> Vec<u32> {
-        match members {
-            Some(members) => members.iter().copied().filter(|one| *one != rank).collect(),
-            None => all.iter().copied().filter(|one| *one != rank).collect(),
+    let any_of = |members: Option<&[u32]>| {
+        let members = members.map_or_else(|| all.iter().copied().collect(), <[u32]>::to_vec);
+        Needs {
+            ranks: members.into_iter().filter(|one| *one != rank).collect(),
+            any: true,
         }
     };
-    let one = |rank: u32| Needs {
-        ranks: vec![rank],
+    let all_of = |ranks: &[u32]| Needs {
+        ranks: ranks.to_vec(),
         any: false,
     };
     match first_operation(waits) {
@@ -83,45 +84,31 @@ fn needs_of(
             }
             | Operation::Data {
                 from: Some(from), ..
-            } => one(*from),
-            Operation::Receive { by, .. } => one(*by),
-            Operation::Collective { missing, .. } => Needs {
-                ranks: missing.clone(),
-                any: false,
-            },
+            } => all_of(&[*from]),
+            Operation::Receive { by, .. } => all_of(&[*by]),
+            Operation::Collective { missing, .. } => all_of(missing),
             Operation::Window {
-                step: WindowStep::Lock,
                 context,
+                step,
                 peers,
-            } if !holders(ranks, rank, (*context, peers)).is_empty() => Needs {
-                ranks: holders(ranks, rank, (*context, peers)),
-                any: false,
-            },
-            Operation::Window { step, peers, .. }
-                if *step != WindowStep::Lock && !peers.is_empty() =>
-            {
-                Needs {
-                    ranks: peers.clone(),
-                    any: false,
+            } => {
+                let awaited = match step {
+                    WindowStep::Lock => holders(ranks, rank, (*context, peers)),
+                    _ => peers.clone(),
+                };
+                match awaited.is_empty() {
+                    true => any_of(members_of(waits, *context)),
+                    false => all_of(&awaited),
                 }
             }
-            Operation::Message { context, .. }
-            | Operation::Data { context, .. }
-            | Operation::Window { context, .. } => Needs {
-                ranks: others(members_of(waits, *context)),
-                any: true,
-            },
-            Operation::Service { ranks, .. } if !ranks.is_empty() => Needs {
-                ranks: ranks.clone(),
-                any: false,
-            },
+            Operation::Message { context, .. } | Operation::Data { context, .. } => {
+                any_of(members_of(waits, *context))
+            }
+            Operation::Service { ranks, .. } if !ranks.is_empty() => all_of(ranks),
             Operation::Service { .. }
             | Operation::Leaving
             | Operation::Other(_)
-            | Operation::Outside(_) => Needs {
-                ranks: others(None),
-                any: true,
-            },
+            | Operation::Outside(_) => any_of(None),
         },
     }
 }

@@ -13,6 +13,7 @@ use weft_fabric::board::Board;
 use weft_fabric::{Region, SharedBytes};
 
 use self::uneven::{Gets, Gives, UnevenExchange};
+use super::reductions::fold_into;
 use super::uneven::{ENTRY, table};
 use super::{COLLECTIVES, Demand, GATHERV, SCATTERV, outline};
 use crate::buffer::{self, Buffer};
@@ -208,13 +209,8 @@ fn fold(
         return false;
     };
     let folded = buffer::region_of(folded);
-    for member in (0..count - 1).rev() {
-        // What others may change meanwhile is copied once, and combined then.
-        let data = part(member);
-        let Some(operand) = data.and_then(|data| scratch.fill(data)) else {
-            return false;
-        };
-        combine.run_at(&buffer::region_of(operand), &folded);
+    if !fold_into(count - 1, part, None, &folded, combine, &mut scratch) {
+        return false;
     }
     into.fill(buffer::shared(&folded));
     true

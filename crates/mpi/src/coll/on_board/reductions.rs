@@ -1,6 +1,6 @@
 //! Reductions and scans on a board.
 
-use weft_fabric::{Region, SharedBytes};
+use weft_fabric::{Region, Scratch, SharedBytes};
 
 use super::super::reduce::ReductionArgument;
 use super::super::{Collective, Members};
@@ -9,6 +9,7 @@ use crate::buffer::{self, Buffer};
 use crate::engine::boards::{Audience, Awaited, Epochs, SCRATCH};
 use crate::error::Result;
 use crate::memory;
+use crate::op::Combine;
 
 /// What a rank gives, and where its result goes.
 type Buffers<'a> = (&'a Buffer, &'a Buffer);
@@ -31,6 +32,33 @@ fn own(rank: usize, send: &Buffer, (start, bytes): (usize, usize)) -> Option<(us
 #[inline(always)]
 pub(super) fn is_kept((rank, count): (usize, usize), own: &Region, result: &Region) -> bool {
     rank + 1 == count || !own.overlaps(result)
+}
+
+/// Combines what the first `count` members show with what is at `into`, from the last of them to the first, by way of `scratch`, which
+/// holds as much: what others may change meanwhile is copied once, and combined then. What a rank [keeps](is_kept) itself is not read
+/// from the board. False if a member shows less.
+#[inline(always)]
+pub(super) fn fold_into<'a, const N: usize>(
+    count: usize,
+    shown: impl Fn(usize) -> Option<SharedBytes<'a>>,
+    kept: Option<(usize, &Region)>,
+    into: &Region,
+    combine: &Combine,
+    scratch: &mut Scratch<N>,
+) -> bool {
+    for member in (0..count).rev() {
+        if let Some((me, own)) = kept
+            && member == me
+        {
+            combine.run_at(own, into);
+            continue;
+        }
+        let Some(operand) = shown(member).and_then(|data| scratch.fill(data)) else {
+            return false;
+        };
+        combine.run_at(&buffer::region_of(operand), into);
+    }
+    true
 }
 
 /// A part of what this rank gives, if it has no gaps and is kept.

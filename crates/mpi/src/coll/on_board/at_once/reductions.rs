@@ -4,10 +4,9 @@ use weft_fabric::board::Board;
 use weft_fabric::{Region, Scratch};
 
 use super::super::super::choice;
-use super::super::reductions::is_kept;
+use super::super::reductions::{fold_into, is_kept};
 use super::super::{ALLREDUCE, EXSCAN, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN};
 use super::{Elements, Shape, copy, copy_own, shown, take_part};
-use crate::buffer;
 use crate::comm::Comm;
 use crate::datatype::Basic;
 use crate::engine::boards::{Audience, Awaited};
@@ -386,8 +385,7 @@ fn fetch(board: &Board, operands: Operands, bytes: usize) {
     }
 }
 
-/// The same of what fits `into`, by way of `scratch`, which holds as much: what others may change meanwhile is copied once, and
-/// combined then.
+/// The same of what fits `into`, by way of `scratch`, which holds as much.
 #[inline(always)]
 fn fold_piece<const N: usize>(
     board: &Board,
@@ -408,25 +406,18 @@ fn fold_piece<const N: usize>(
         _ if !copy(board, last, (length, start), into) => return false,
         _ => {}
     }
-    for member in (0..last).rev() {
-        if let Own::Kept(own) = &own
-            && member == me
-        {
-            combine.run_at(own, into);
-            continue;
-        }
-        let data = board.data(member, length, start, into.len());
-        let Some(operand) = data.and_then(|data| scratch.fill(data)) else {
-            return false;
-        };
-        combine.run_at(&buffer::region_of(operand), into);
-    }
-    true
+    let kept = match &own {
+        Own::Kept(own) => Some((me, own)),
+        _ => None,
+    };
+    let data = |member| board.data(member, length, start, into.len());
+    fold_into(last, data, kept, into, combine, scratch)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer;
 
     /// What is copied before the others have come is copied once more if the full path has to end the reduction.
     #[test]

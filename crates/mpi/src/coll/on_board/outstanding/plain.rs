@@ -9,7 +9,7 @@ use weft_fabric::board::Board;
 use weft_fabric::{Region, Scratch};
 
 use super::super::at_once::Elements;
-use super::super::reductions::is_kept;
+use super::super::reductions::{fold_into, is_kept};
 use super::super::{
     ALLGATHER, ALLREDUCE, ALLTOALL, BARRIER, BCAST, Demand, GATHER, REDUCE, REDUCE_SCATTER_BLOCK,
     SCATTER,
@@ -141,20 +141,10 @@ impl Takes for Folded {
             return false;
         }
         let mut scratch = Scratch::<{ Board::INLINE }>::new();
-        (0..last).rev().all(|member| {
-            if let Some(own) = self.own.as_ref().filter(|_| member == self.me) {
-                self.combine.run_at(own, &self.into);
-                return true;
-            }
-            // What others may change meanwhile is copied once, and combined then.
-            let place = (self.part.offset, self.into.len());
-            let data = shown.data(member, self.part.length, place);
-            let operand = data.and_then(|data| scratch.fill(data));
-            operand.is_some_and(|operand| {
-                self.combine.run_at(&buffer::region_of(operand), &self.into);
-                true
-            })
-        })
+        let place = (self.part.offset, self.into.len());
+        let data = |member| shown.data(member, self.part.length, place);
+        let kept = self.own.as_ref().map(|own| (self.me, own));
+        fold_into(last, data, kept, &self.into, &self.combine, &mut scratch)
     }
 }
 
